@@ -1,0 +1,42 @@
+"""The storage report as data for other programs, with the number of its schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SCHEMA = "bayplan.storage/1"
+
+
+def describe_storage(report: Any) -> dict[str, Any]:
+    """Turns a report into plain dicts, lists, numbers and strings, for ``json.dumps``.
+
+    The keys are those of the report. A later version of the schema may add keys; it changes its
+    number when a key goes away or changes its meaning.
+    """
+    return {
+        "schema": SCHEMA,
+        "workers": report.workers,
+        "peak_bytes": report.peak_bytes,
+        "floor_bytes": report.floor_bytes,
+        "sum_bytes": report.sum_bytes,
+        "temporaries": [
+            {
+                "name": str(temporary.name),
+                "kind": str(temporary.kind),
+                "element_type": str(temporary.element_type),
+                "extents": [int(extent) for extent in temporary.extents],
+                "bytes": temporary.bytes,
+                "life": {"begin": temporary.life_begin, "end": temporary.life_end},
+                "loops": [str(loop) for loop in temporary.loops],
+                "source": None if temporary.source is None else str(temporary.source),
+                "arena": None if temporary.arena is None else str(temporary.arena),
+                "per_worker": bool(temporary.per_worker),
+            }
+            for temporary in report.temporaries
+        ],
+        "arenas": [
+            {"name": str(arena.name), "bytes": arena.bytes, "scope": str(arena.scope)}
+            for arena in report.arenas
+        ],
+        "steps": [str(step) for step in report.steps],
+    }
