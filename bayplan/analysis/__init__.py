@@ -1,0 +1,1 @@
+"""Facts about programs, no changes: simplification, intervals and bounds, uses, monotonicity."""

@@ -1,0 +1,72 @@
+"""The operations that are Calls of kind INTRINSIC or PURE_INTRINSIC, with their meaning.
+
+Every pass and target that treats intrinsics by name takes the names from here. Operands of
+narrow integers are in their own type; "widened" means twice the bits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PURE: Final[dict[str, str]] = {
+    "abs": "absolute value; of intN the result is uintN",
+    "absd": "|a - b| without overflow; of intN the result is uintN",
+    "bitwise_and": "a & b",
+    "bitwise_or": "a | b",
+    "bitwise_xor": "a ^ b",
+    "bitwise_not": "~a",
+    "shift_left": "a << b; a negative b shifts right",
+    "shift_right": "a >> b, arithmetic for signed a; a negative b shifts left",
+    "count_leading_zeros": "leading zero bits of a",
+    "count_trailing_zeros": "trailing zero bits of a",
+    "popcount": "one bits of a",
+    "reinterpret": "the bits of a as the type of the call",
+    "lerp": "a (1 - w) + b w; integers exact and rounded, w unsigned spans 0..1",
+    "fma": "a * b + c with one rounding",
+    "widening_add": "widen(a) + widen(b)",
+    "widening_sub": "widen(a) - widen(b), signed",
+    "widening_mul": "widen(a) * widen(b)",
+    "widening_shift_left": "widen(a) << b",
+    "widening_shift_right": "widen(a) >> b",
+    "widen_right_add": "a + widen(b)",
+    "widen_right_sub": "a - widen(b)",
+    "widen_right_mul": "a * widen(b)",
+    "saturating_add": "a + b clamped to the type",
+    "saturating_sub": "a - b clamped to the type",
+    "saturating_cast": "a clamped to the type of the call, then converted",
+    "halving_add": "(widen(a) + widen(b)) / 2 narrowed",
+    "halving_sub": "(widen(a) - widen(b)) / 2 narrowed",
+    "rounding_halving_add": "(widen(a) + widen(b) + 1) / 2 narrowed",
+    "rounding_shift_left": "widening shift left with rounding, saturating narrowed",
+    "rounding_shift_right": "(widen(a) + (1 << (b - 1))) >> b narrowed",
+    "mul_shift_right": "saturating narrow of (widen(a) * widen(b)) >> c",
+    "rounding_mul_shift_right": "as mul_shift_right, rounding",
+    "div_round_to_zero": "a / b truncated toward zero, b not 0",
+    "mod_round_to_zero": "remainder of div_round_to_zero",
+    "likely": "a; in a condition or min/max: nearly always so",
+    "likely_if_innermost": "as likely, only in an innermost loop",
+    "undef": "no value: a store of it is not done",
+    "if_then_else": "c ? a : b where only the taken side is evaluated (b optional)",
+    "return_second": "b, after a has been evaluated",
+    "promise_clamped": "a, which the user promises to lie in [b, c]",
+    "unsafe_promise_clamped": "a, taken to lie in [b, c] by bounds inference alone",
+    "strict_float": "a, whose operations keep their order and rounding",
+    "random_float": "float32 in [0, 1) that depends on all arguments",
+    "random_int": "int32 that depends on all arguments",
+    "random_uint": "uint32 that depends on all arguments",
+}
+
+IMPURE: Final[dict[str, str]] = {
+    "print": "prints its arguments and a newline, gives the first",
+    "print_when": "as print of the other arguments where the first holds, gives the second",
+    "require": "require(condition, value, message...): value, or the call ends with the message",
+    "prefetch": "hint to the cache",
+    "atomic_marker": "internal",
+}
+
+MATHS: Final[frozenset[str]] = frozenset(
+    "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sqrt exp log pow floor ceil "
+    "round trunc is_nan is_inf is_finite fast_exp fast_log fast_pow fast_sin fast_cos "
+    "fast_inverse fast_inverse_sqrt fast_atan fast_atan2 fast_tanh hypot erf".split()
+)
+"""Calls of kind PURE_EXTERN on floats (float16 is computed in float32)."""

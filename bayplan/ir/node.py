@@ -1,0 +1,83 @@
+"""The base of all nodes and the interning table that makes equal nodes the same object.
+
+A node is made by calling its class; the call returns the node already in the table when one with
+the same fields is there. So `==` and `hash` are identity, walkers memoise by node, and common
+subexpressions cost nothing.
+
+The table belongs to one compilation (`compilation()`), which frees it at its end. What the user
+writes outside a compilation goes to a front table that may be emptied at any time: identity there
+is only a saving, never relied upon. A compilation re-interns the definitions it reads.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+_FRONT_TABLE_LIMIT = 200_000
+
+# Python frames live on the heap since 3.11, so the limit guards only against runaway recursion.
+_RECURSION_LIMIT = 1_000_000
+
+
+class Node:
+    """Base of expressions and statements: immutable, interned, compared by identity."""
+
+    __slots__ = ()
+
+    table: ClassVar[dict[Any, Any]] = {}
+
+    def children(self) -> tuple[Node, ...]:
+        """The child nodes in evaluation order."""
+        raise NotImplementedError
+
+    def with_children(self, children: list[Any]) -> Node:
+        """This node with other children, given in the order of `children()`."""
+        raise NotImplementedError
+
+    def __copy__(self) -> Node:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Node:
+        return self
+
+    def __str__(self) -> str:
+        from bayplan.ir.printer import print_node
+
+        return print_node(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+
+_lock = threading.RLock()
+
+
+@contextmanager
+def compilation() -> Iterator[None]:
+    """Give one compilation its own interning table and room to recurse; one at a time.
+
+    Re-entrant: a compilation that starts another on the same thread gets its own table back.
+    """
+    with _lock:
+        saved = Node.table
+        saved_limit = sys.getrecursionlimit()
+        Node.table = {}
+        if saved_limit < _RECURSION_LIMIT:
+            sys.setrecursionlimit(_RECURSION_LIMIT)
+        try:
+            yield
+        finally:
+            Node.table = saved
+            if saved_limit < _RECURSION_LIMIT:
+                sys.setrecursionlimit(saved_limit)
+
+
+def trim_front_table() -> None:
+    """Empty the front table once it has grown large; called where users define Funcs."""
+    if len(Node.table) > _FRONT_TABLE_LIMIT:
+        with _lock:
+            Node.table = {}

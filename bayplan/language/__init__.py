@@ -1,0 +1,1 @@
+"""What the user writes: Func, Var, RDom, Buffer, Param, schedule directives."""

@@ -1,0 +1,1 @@
+"""From algorithm and schedule to loops; one pass a file, `pipeline.py` lists them."""

@@ -1,0 +1,1 @@
+"""Kinds, lives, plan and report of temporaries; usable without any target."""
