@@ -1,0 +1,1 @@
+"""Bayplan: an array compiler that knows where every temporary lives."""

@@ -1,0 +1,55 @@
+"""What the passes of one lowering share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.ir.source import SourceLine
+from bayplan.language.function import Function
+
+
+class Lowering:
+    """The functions being lowered and what earlier passes found about them.
+
+    Attributes:
+        outputs: names of the output Funcs, in order.
+        env: every Func in use by name, private copies whose nodes are of this compilation.
+        order: realization order, producers first, inlined Funcs left out.
+        fused_groups: `order` cut into groups that are computed together (compute_with).
+        target: the `Target` that code is made for.
+        func_bounds: (name, value index) -> analysis Interval of the values of a Func; bounds
+            analysis fills and reads it.
+        warnings: one line each, shown to the user once.
+    """
+
+    __slots__ = (
+        "outputs",
+        "env",
+        "order",
+        "fused_groups",
+        "target",
+        "func_bounds",
+        "warnings",
+        "_used_names",
+    )
+
+    def __init__(self, outputs: list[str], env: dict[str, Function], target: Any) -> None:
+        self.outputs = outputs
+        self.env = env
+        self.order: list[str] = []
+        self.fused_groups: list[list[str]] = []
+        self.target = target
+        self.func_bounds: dict[tuple[str, int], Any] = {}
+        self.warnings: list[str] = []
+        self._used_names: dict[str, int] = {}
+
+    def unique_name(self, stem: str) -> str:
+        """A name that this lowering has not given out before: "stem", "stem$1", ..."""
+        count = self._used_names.get(stem, 0)
+        self._used_names[stem] = count + 1
+        return f"{stem}${count}" if count else stem
+
+    def where(self, func: str) -> SourceLine | None:
+        """The user's line of a Func, None for names that are not Funcs."""
+        found = self.env.get(func)
+        return found.where if found is not None else None
