@@ -118,7 +118,10 @@ def main() -> None:
     app.output.compile_jit()
     compiled = time.perf_counter() - begin
 
-    arrays = {"input": mosaic, **{name: app.values[name] for name in ("matrix_3200", "matrix_7000")}}
+    arrays = {
+        "input": mosaic,
+        **{name: app.values[name] for name in ("matrix_3200", "matrix_7000")},
+    }
     prepared = harness.Prepared(hl, app, arrays, app.mins, extents)
     prepared.run()
     options.output.parent.mkdir(parents=True, exist_ok=True)

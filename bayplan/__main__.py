@@ -1,0 +1,5 @@
+"""``python -m bayplan`` is the command ``bayplan``."""
+
+from bayplan.cli import main
+
+main()

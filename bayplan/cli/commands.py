@@ -1,0 +1,225 @@
+"""The commands, their flags, and how failures end. The only file that imports click."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bayplan import settings
+from bayplan.cli.failure import CommandError
+
+_SPEC = click.argument("program", metavar="FILE.py[:name]")
+_ARGUMENTS = click.argument("arguments", nargs=-1, metavar="[name=value]...")
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+
+
+def _sizes(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the flags about inputs and sizes that ``run`` and ``storage`` share."""
+    for option in reversed(
+        (
+            click.option(
+                "--output_extents",
+                "--output-extents",
+                metavar="[N,N,...]",
+                help="Size of the output, dimension 0 first, or `estimate`. "
+                "Default: what the inputs cover.",
+            ),
+            click.option(
+                "--default_input_buffers",
+                "--default-input-buffers",
+                is_flag=False,
+                flag_value="zero:auto",
+                metavar="VALUE",
+                help="Value of all buffer inputs not given; zero:auto when VALUE is left out.",
+            ),
+            click.option(
+                "--default_input_scalars",
+                "--default-input-scalars",
+                is_flag=False,
+                flag_value="estimate,default",
+                metavar="VALUE",
+                help="Value of all scalars not given; estimate,default when VALUE is left out.",
+            ),
+            click.option(
+                "--estimate_all",
+                "--estimate-all",
+                is_flag=True,
+                help="Random inputs, scalars and sizes from the estimates.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="bayplan", prog_name="bayplan")
+def bayplan() -> None:
+    """Compiles array programs and says where every temporary lives.
+
+    FILE.py has a function build(hl) that returns a pipeline, or a Func or Pipeline at its top
+    level; write FILE.py:name where it has several.
+    """
+
+
+@bayplan.command()
+@_SPEC
+@_ARGUMENTS
+@_sizes
+@click.option("--describe", is_flag=True, help="Print names and types of all arguments and stop.")
+@click.option(
+    "--benchmarks",
+    is_flag=False,
+    flag_value="all",
+    type=click.Choice(["all"]),
+    help="Run many times and print the time of the fastest sample.",
+)
+@click.option(
+    "--benchmark_min_time",
+    "--benchmark-min-time",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.1,
+    show_default=True,
+    metavar="SECONDS",
+)
+@click.option(
+    "--track_memory",
+    "--track-memory",
+    is_flag=True,
+    help="Print the most bytes of temporaries that were allocated at one time.",
+)
+@click.option(
+    "--parsable_output", "--parsable-output", is_flag=True, help="Benchmark as one value a line."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what happens.")
+@click.option("--quiet", is_flag=True, help="No notes on stderr about conversions and sizes.")
+@_JSON
+def run(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
+    """Runs a pipeline on files, as Halide's RunGen does.
+
+    \b
+    bayplan run FILE.py input=photo.png strength=3.5 output=out.png
+    bayplan run FILE.py input=random:0:[640,480] --output_extents=[640,480] --benchmarks=all
+
+    A scalar is a number, true or false, `default` or `estimate`. An input buffer is a file (png,
+    jpg, npy, ...) or zero:SHAPE, constant:VALUE:SHAPE, identity:SHAPE, random:SEED:SHAPE, where
+    SHAPE is [N,N,...] (dimension 0 first), auto, estimate or estimate_then_auto.
+    """
+    from bayplan.cli.run import run_program
+
+    run_program(program, arguments, flags)
+
+
+@bayplan.command()
+@_SPEC
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write; with several kinds, their suffixes are put in place of this one. "
+    "Default: stdout.",
+)
+@click.option(
+    "--emit",
+    default="c",
+    show_default=True,
+    metavar="KIND,...",
+    help="c (source), stmt (the lowered program), loops (the loop nest).",
+)
+@click.option("--name", "function_name", help="Name of the C function. Default: the program's.")
+@_JSON
+def compile(
+    program: str, output: Path | None, emit: str, function_name: str | None, as_json: bool
+) -> None:
+    """Writes the C source of a pipeline, or what it looks like on the way there."""
+    from bayplan.cli.emit import emit_program
+
+    emit_program(program, output, emit, function_name, as_json)
+
+
+@bayplan.command()
+@_SPEC
+@_ARGUMENTS
+@_sizes
+@click.option(
+    "--html",
+    "html_path",
+    type=click.Path(path_type=Path),
+    help="Also write the report as a page that needs no network.",
+)
+@_JSON
+def storage(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
+    """Says before the run where each temporary lives and how many bytes the call needs.
+
+    Sizes come from the inputs given, from --output_extents, or from the program's own usual size.
+    """
+    from bayplan.cli.storage import report_storage
+
+    report_storage(program, arguments, flags)
+
+
+@bayplan.command()
+@_JSON
+def doctor(as_json: bool) -> None:
+    """Says what was found on this machine, and how to get what is missing.
+
+    Ends with exit code 1 when there is no way to run a program.
+    """
+    from bayplan.cli.doctor import examine
+
+    raise click.exceptions.Exit(examine(as_json))
+
+
+def run_command_line(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and turns every failure into one clear line and an exit code."""
+    try:
+        debugging = bool(settings.value("DEBUG"))
+    except settings.SettingError as error:
+        return _fail(str(error), 2)
+    try:
+        code = bayplan.main(args=argv, prog_name="bayplan", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except CommandError as error:
+        if debugging:
+            raise
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader of stdout went away (`bayplan ... | head`): nothing to say.
+        sys.stdout = None  # type: ignore[assignment]
+        return 1
+    except Exception as error:
+        if debugging:
+            raise
+        return _fail(describe_error(error), 1)
+    return code if isinstance(code, int) else 0
+
+
+def describe_error(error: BaseException) -> str:
+    """Writes an error as the user should read it: what, and the line of the user's file."""
+    import traceback
+
+    name = type(error).__name__
+    text = str(error) or name
+    if hasattr(error, "code") and hasattr(error, "where"):
+        return f"{name}: {text}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = str(Path(__file__).resolve().parent.parent)
+    users = [f for f in frames if not str(Path(f.filename)).startswith((own, "<frozen"))]
+    users = [f for f in users if "site-packages" not in f.filename]
+    if isinstance(error, SyntaxError):
+        return f"{name}: {text}"
+    where = f"\n  at {users[-1].filename}:{users[-1].lineno}" if users else ""
+    return f"{name}: {text}{where}"
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"bayplan: {message}", file=sys.stderr)
+    return code
