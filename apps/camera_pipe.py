@@ -48,6 +48,7 @@ def build(hl: Any, *, width: int = 2560, height: int = 1920) -> App:
         values=_usual_values(),
         extents=(width, height, 3),
         smallest=(step, STRIP, 3),
+        multiples=(step, STRIP, 3),
         cases=[((0, 0, 0), (step, STRIP, 3)), ((0, 0, 0), (3 * step, 5 * STRIP, 3))],
         input_box=_input_box,
         fill=lambda name, shape, rng: rng.integers(0, 1024, shape).astype("uint16"),

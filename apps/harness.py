@@ -26,6 +26,7 @@ class App:
         extents: Extents of the output at the usual size.
         mins: Origin of the output.
         smallest: The least extents that the schedule accepts.
+        multiples: What the extents must be multiples of, where the schedule demands it.
         cases: Other (mins, extents) of the output that tests should run.
         input_box: Gives (mins, extents) of each input from those of the output.
         fill: Makes the random contents of an input: (name, shape, generator) -> array.
@@ -41,6 +42,7 @@ class App:
         "input_box",
         "inputs",
         "mins",
+        "multiples",
         "name",
         "output",
         "params",
@@ -60,6 +62,7 @@ class App:
         input_box: Callable[[str, Extents, Extents], Box],
         fill: Callable[[str, tuple[int, ...], Any], Any],
         mins: Sequence[int] | None = None,
+        multiples: Sequence[int] | None = None,
         params: Mapping[str, Any] | None = None,
         values: Mapping[str, Any] | None = None,
         cases: Sequence[Box] = (),
@@ -74,6 +77,7 @@ class App:
         self.extents = tuple(extents)
         self.mins = tuple(mins) if mins is not None else (0,) * len(self.extents)
         self.smallest = tuple(smallest)
+        self.multiples = tuple(multiples) if multiples is not None else None
         self.cases = tuple(cases)
         self.input_box = input_box
         self.fill = fill

@@ -330,8 +330,9 @@ def _choose_box(prepared: Prepared, arrays: dict[str, Any]) -> Box:
     ]
     mins = [0] * program.rank
     for _ in range(8):
-        box, required = _query_or_round_down(program, Box(tuple(mins), tuple(extents)))
-        extents = list(box.extents)
+        if program.multiples is not None:
+            extents = [e // m * m for e, m in zip(extents, program.multiples)]
+        required = query_inputs(program, Box(tuple(mins), tuple(extents)))
         if not _shrink(arrays, images, required, mins, extents):
             break
     if min(extents, default=1) <= 0:
@@ -340,26 +341,6 @@ def _choose_box(prepared: Prepared, arrays: dict[str, Any]) -> Box:
     if box.extents[: len(first)] != first[: program.rank] or any(mins):
         prepared.notes.append(f"output size chosen: {box} (the input covers no more)")
     return box
-
-
-def _query_or_round_down(program: Program, box: Box) -> tuple[Box, dict[str, Box]]:
-    """Queries the inputs of a box; where the schedule refuses it, of one that it accepts.
-
-    A schedule that takes only multiples of some extents says so by ``smallest``.
-    """
-    try:
-        return box, query_inputs(program, box)
-    except Exception:
-        if program.smallest is None:
-            raise
-        extents = tuple(
-            extent // least * least if extent >= least else extent
-            for extent, least in zip(box.extents, program.smallest)
-        )
-        if extents == box.extents:
-            raise
-        box = Box(box.mins, extents)
-        return box, query_inputs(program, box)
 
 
 def _shrink(

@@ -4,8 +4,8 @@ Two conventions serve the applications of this repository and a user's single fi
 
 - ``build(hl)`` returns an object with ``output`` (a Func or a Pipeline) and, where there are any,
   ``inputs`` and ``params`` (ImageParams and Params by name), ``values`` (usual values by name),
-  ``extents``, ``mins`` and ``smallest`` (the usual box of the output and its least extents). It
-  may also return a bare Func or Pipeline.
+  ``extents`` and ``mins`` (the usual box of the output) and ``multiples`` (what its extents must
+  be multiples of). It may also return a bare Func or Pipeline.
 - A Func or Pipeline at the top level of the module; then the module's top-level ImageParams and
   Params are its inputs.
 """
@@ -52,7 +52,7 @@ class Program:
         values: Usual values by name, from the builder; may be empty.
         extents: Usual extents of the output, or None.
         mins: Usual origin of the output, or None.
-        smallest: Least extents of the output that the schedule accepts, or None.
+        multiples: What the extents of the output must be multiples of, or None.
     """
 
     __slots__ = (
@@ -60,11 +60,11 @@ class Program:
         "hl",
         "inputs",
         "mins",
+        "multiples",
         "name",
         "outputs",
         "params",
         "pipeline",
-        "smallest",
         "values",
     )
 
@@ -82,7 +82,7 @@ class Program:
         self.values: dict[str, Any] = dict(getattr(built, "values", None) or {})
         self.extents = _as_tuple(getattr(built, "extents", None))
         self.mins = _as_tuple(getattr(built, "mins", None))
-        self.smallest = _as_tuple(getattr(built, "smallest", None))
+        self.multiples = _as_tuple(getattr(built, "multiples", None))
 
     @property
     def rank(self) -> int:
