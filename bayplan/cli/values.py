@@ -20,6 +20,7 @@ ShapeSource = Callable[[str], Shape]
 
 SHAPE_WORDS = frozenset({"auto", "estimate", "estimate_then_auto"})
 MADE_UP = frozenset({"zero", "constant", "identity", "random"})
+PICTURES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".tif", ".tiff")
 
 
 def numpy_type(element_type: Any) -> Any:
@@ -214,6 +215,8 @@ def save_buffer(name: str, path: Path, array: Any) -> list[str]:
     import numpy as np
 
     notes: list[str] = []
+    if path.suffix != ".npy" and path.suffix.lower() not in PICTURES:
+        raise CommandError(f"{name}={path}: the suffix must be .npy or {', '.join(PICTURES)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".npy":
