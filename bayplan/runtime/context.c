@@ -1,0 +1,73 @@
+/* Contexts of the runtime's own hooks, and calls that Ctrl-C can end. */
+#include "runtime.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int32_t (*bp_entry)(bp_context *ctx, void **args);
+
+static int64_t call_count;
+
+void bp_rt_context_init(bp_rt_context *ctx) {
+    memset(ctx, 0, sizeof *ctx);
+    ctx->base.alloc = bp_rt_alloc;
+    ctx->base.release = bp_rt_release;
+    ctx->base.parallel_for = bp_rt_parallel_for;
+    ctx->base.print = bp_rt_print;
+}
+
+bp_rt_context *bp_rt_context_new(void) {
+    bp_rt_context *ctx = malloc(sizeof *ctx);
+    if (ctx) bp_rt_context_init(ctx);
+    return ctx;
+}
+
+void bp_rt_context_free(bp_rt_context *ctx) { free(ctx); }
+
+/* The innermost call of the main thread that SIGINT ends, and the handler it replaced. */
+static bp_context *volatile interruptible;
+static struct sigaction replaced;
+
+static void on_interrupt(int number, siginfo_t *info, void *state) {
+    bp_context *ctx = interruptible;
+    if (ctx) ctx->cancelled = 1;
+    /* The handler that was there (Python's) notes the signal for after the call. */
+    if (replaced.sa_flags & SA_SIGINFO) {
+        if (replaced.sa_sigaction) replaced.sa_sigaction(number, info, state);
+    } else if (replaced.sa_handler != SIG_IGN && replaced.sa_handler != SIG_DFL) {
+        replaced.sa_handler(number);
+    }
+}
+
+/* Runs a program's argv entry. With `interrupt` SIGINT sets the context's cancelled flag while it
+ * runs; only the main thread may ask for that. The handler is put back. */
+int32_t bp_rt_call(bp_rt_context *ctx, bp_entry entry, void **args, int32_t interrupt) {
+    ctx->call = __atomic_add_fetch(&call_count, 1, __ATOMIC_RELAXED);
+    memset(&ctx->counts, 0, sizeof ctx->counts);
+    ctx->base.cancelled = 0;
+    ctx->base.failed = 0;
+    ctx->base.error.site = NULL;
+    if (!interrupt) return entry(&ctx->base, args);
+
+    bp_context *outer = interruptible;
+    interruptible = &ctx->base;
+    if (!outer) {
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_sigaction = on_interrupt;
+        action.sa_flags = SA_SIGINFO | SA_RESTART;
+        sigemptyset(&action.sa_mask);
+        /* `replaced` must be right before the handler can run. */
+        sigaction(SIGINT, NULL, &replaced);
+        sigaction(SIGINT, &action, NULL);
+    }
+    int32_t status = entry(&ctx->base, args);
+    if (!outer) {
+        sigaction(SIGINT, &replaced, NULL);
+    } else if (ctx->base.cancelled) {
+        outer->cancelled = 1;
+    }
+    interruptible = outer;
+    return status;
+}

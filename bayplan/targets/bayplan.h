@@ -1,0 +1,101 @@
+/* Bayplan: what an emitted program shares with its callers and with the runtime.
+ *
+ * Each emitted file contains this text, so it needs no other file of ours. A C caller includes it
+ * (or the emitted file's own copy) to fill buffers and to give a context.
+ */
+#ifndef BAYPLAN_H
+#define BAYPLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Buffers: the memory layout of halide_buffer_t, so that existing callers can link. */
+
+enum { BP_INT = 0, BP_UINT = 1, BP_FLOAT = 2, BP_HANDLE = 3 };
+
+typedef struct bp_type {
+    uint8_t code; /* BP_INT, ... */
+    uint8_t bits; /* 1 for bool */
+    uint16_t lanes;
+} bp_type;
+
+typedef struct bp_dim {
+    int32_t min, extent, stride; /* stride in elements */
+    uint32_t flags;
+} bp_dim;
+
+typedef struct bp_buffer {
+    uint64_t device;
+    const void *device_interface;
+    uint8_t *host; /* the element at the minimum of every dimension */
+    uint64_t flags;
+    bp_type type;
+    int32_t dimensions;
+    bp_dim *dim;
+    void *padding;
+} bp_buffer;
+
+/* Values of errors and prints. */
+
+enum { BP_ARG_INT, BP_ARG_UINT, BP_ARG_DOUBLE, BP_ARG_FLOAT, BP_ARG_STRING, BP_ARG_POINTER };
+
+typedef struct bp_arg {
+    int64_t kind;
+    union {
+        int64_t i;
+        uint64_t u;
+        double d;
+        const char *s;
+        const void *p;
+    } as;
+} bp_arg;
+
+/* A place at which a call can end with an error. */
+typedef struct bp_site {
+    const char *code;    /* "BP-B002" */
+    const char *message; /* {0}, {1}, ... stand for the arguments */
+    const char *file;    /* the user's file, or "" */
+    int32_t line;
+    int32_t result; /* what the entry point returns, negative */
+} bp_site;
+
+enum { BP_OK = 0, BP_ERROR = -1, BP_OUT_OF_MEMORY = -2, BP_CANCELLED = -3 };
+enum { BP_MAX_ARGS = 12 };
+
+typedef struct bp_error {
+    const bp_site *site; /* NULL: no error */
+    int32_t index;       /* of the site in its program's table */
+    int32_t count;       /* of args */
+    bp_arg args[BP_MAX_ARGS];
+} bp_error;
+
+/* The context of a call: where memory, workers and messages come from. */
+
+typedef struct bp_context bp_context;
+
+/* Runs the iterations begin <= i < end of a parallel loop; 0 or a negative result. */
+typedef int32_t (*bp_task)(bp_context *ctx, int32_t begin, int32_t end, void *closure);
+
+struct bp_context {
+    /* Memory of a temporary, or NULL. `alignment` is what speed wants; the program needs no more
+     * than the alignment of its elements. */
+    void *(*alloc)(bp_context *ctx, uint64_t bytes, uint64_t alignment, const char *name);
+    void (*release)(bp_context *ctx, void *block, const char *name);
+    int32_t (*parallel_for)(bp_context *ctx, bp_task task, int32_t min, int32_t extent,
+                            void *closure);
+    /* One line: the arguments in order, a space between each two. */
+    void (*print)(bp_context *ctx, const bp_arg *args, int32_t count);
+    void *user;
+    int32_t cancelled; /* nonzero: end the call at the next iteration of an outer loop */
+    int32_t failed;    /* nonzero: `error` is taken; the first error wins */
+    bp_error error;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,12 @@
+"""The text that each emitted program begins with, and that C callers include."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def read_header() -> str:
+    """The contract between emitted code, the runtime and C callers (`bayplan.h`)."""
+    return Path(__file__).with_name("bayplan.h").read_text()
