@@ -35,6 +35,7 @@ class Parameter:
         min_value, max_value: range of a scalar, or None.
         constraints: one per dimension; stride of dimension 0 is promised to be 1 at first.
         host_alignment: bytes the first element is aligned to.
+        aliases: of an output, the input Parameters it may share bytes with (`may_alias`).
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Parameter:
         "estimate",
         "constraints",
         "host_alignment",
+        "aliases",
         "where",
     )
 
@@ -70,6 +72,8 @@ class Parameter:
 
             self.constraints[0].stride = int32(1)
         self.host_alignment = type.bytes()
+        # Of an output: the other buffers' Parameters with which it may share bytes.
+        self.aliases: list[Parameter] = []
         self.where = where
 
     def field(self, field: str, dim: int) -> Variable:
