@@ -135,7 +135,7 @@ def run(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
 def compile(
     program: str, output: Path | None, emit: str, function_name: str | None, as_json: bool
 ) -> None:
-    """Writes the C source of a pipeline, or what it looks like on the way there."""
+    """Writes the C source, or a stage before it."""
     from bayplan.cli.emit import emit_program
 
     emit_program(program, output, emit, function_name, as_json)
@@ -153,7 +153,7 @@ def compile(
 )
 @_JSON
 def storage(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
-    """Says before the run where each temporary lives and how many bytes the call needs.
+    """Says where each temporary will live, in how many bytes.
 
     Sizes come from the inputs given, from --output_extents, or from the program's own usual size.
     """
@@ -165,7 +165,7 @@ def storage(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
 @bayplan.command()
 @_JSON
 def doctor(as_json: bool) -> None:
-    """Says what was found on this machine, and how to get what is missing.
+    """Says what this machine has and lacks.
 
     Ends with exit code 1 when there is no way to run a program.
     """

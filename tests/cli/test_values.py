@@ -188,5 +188,5 @@ def test_outputs_are_saved_as_their_suffix_says(tmp_path: Path) -> None:
 
 
 def test_a_format_nobody_knows_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="suffix must be .npy"):
+    with pytest.raises(CommandError, match=r"suffix must be \.npy"):
         save_buffer("o", tmp_path / "o.unknown", np.zeros((4, 5), np.uint8))
