@@ -62,7 +62,7 @@ class FoldError(ScheduleError):
     code = "BP-S002"
 
 
-class BufferError(BayplanError):  # noqa: A001
+class BufferError(BayplanError):
     """A buffer of the wrong type, rank or layout, or missing."""
 
     code = "BP-B001"

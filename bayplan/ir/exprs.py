@@ -20,7 +20,7 @@ from bayplan.ir.types import BOOL, Type
 class Expr(Node):
     """Base of expressions; `type` is the element type of the value, with its lanes."""
 
-    __slots__ = ("type", "_free")
+    __slots__ = ("_free", "type")
 
     type: Type
     _free: frozenset[str] | None
@@ -359,7 +359,7 @@ class Select(Expr):
     The condition has the values' lanes, or is a scalar.
     """
 
-    __slots__ = ("condition", "true_value", "false_value")
+    __slots__ = ("condition", "false_value", "true_value")
 
     condition: Expr
     true_value: Expr
@@ -397,7 +397,7 @@ class Load(Expr):
         alignment: (modulus, remainder) known of the first lane's index in elements.
     """
 
-    __slots__ = ("name", "index", "predicate", "source", "alignment")
+    __slots__ = ("alignment", "index", "name", "predicate", "source")
 
     name: str
     index: Expr
@@ -448,7 +448,7 @@ class Load(Expr):
 class Ramp(Expr):
     """The vector base, base + stride, base + 2 stride, ... (base and stride may be vectors)."""
 
-    __slots__ = ("base", "stride", "lanes")
+    __slots__ = ("base", "lanes", "stride")
 
     base: Expr
     stride: Expr
@@ -478,7 +478,7 @@ class Ramp(Expr):
 class Broadcast(Expr):
     """The value repeated `lanes` times (a vector value is repeated whole)."""
 
-    __slots__ = ("value", "lanes")
+    __slots__ = ("lanes", "value")
 
     value: Expr
     lanes: int
@@ -506,7 +506,7 @@ class Broadcast(Expr):
 class Shuffle(Expr):
     """Lanes picked by constant `indices` from the vectors laid end to end."""
 
-    __slots__ = ("vectors", "indices")
+    __slots__ = ("indices", "vectors")
 
     vectors: tuple[Expr, ...]
     indices: tuple[int, ...]
@@ -545,7 +545,7 @@ class ReduceOp(Enum):
 class VectorReduce(Expr):
     """Groups of adjacent lanes joined by `op` into `lanes` results."""
 
-    __slots__ = ("op", "value", "lanes")
+    __slots__ = ("lanes", "op", "value")
 
     op: ReduceOp
     value: Expr
@@ -595,7 +595,7 @@ class Call(Expr):
         value_index: which value of a Tuple-valued Func.
     """
 
-    __slots__ = ("name", "args", "kind", "target", "value_index")
+    __slots__ = ("args", "kind", "name", "target", "value_index")
 
     name: str
     args: tuple[Expr, ...]
@@ -648,7 +648,7 @@ _PURE_KINDS: Final = frozenset([CallKind.PURE_EXTERN, CallKind.PURE_INTRINSIC])
 class Let(Expr):
     """`body` in which the variable `name` stands for `value`."""
 
-    __slots__ = ("name", "value", "body")
+    __slots__ = ("body", "name", "value")
 
     name: str
     value: Expr

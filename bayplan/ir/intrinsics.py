@@ -75,8 +75,6 @@ HOST: Final[dict[str, str]] = {
 """Calls of kind INTRINSIC about the buffers of the call, named by StringImm; in the prologue only."""
 
 MATHS: Final[frozenset[str]] = frozenset(
-    "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sqrt exp log pow floor ceil "
-    "round trunc is_nan is_inf is_finite fast_exp fast_log fast_pow fast_sin fast_cos "
-    "fast_inverse fast_inverse_sqrt fast_atan fast_atan2 fast_tanh hypot erf".split()
+    ["sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt", "exp", "log", "pow", "floor", "ceil", "round", "trunc", "is_nan", "is_inf", "is_finite", "fast_exp", "fast_log", "fast_pow", "fast_sin", "fast_cos", "fast_inverse", "fast_inverse_sqrt", "fast_atan", "fast_atan2", "fast_tanh", "hypot", "erf"]
 )
 """Calls of kind PURE_EXTERN on floats (float16 is computed in float32)."""

@@ -15,7 +15,7 @@ class Type:
         lane_count: number of vector lanes, 1 for a scalar.
     """
 
-    __slots__ = ("kind", "width", "lane_count", "_hash")
+    __slots__ = ("_hash", "kind", "lane_count", "width")
 
     kind: str
     width: int
@@ -218,27 +218,27 @@ def _round_float(value: float, width: int) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def Int(bits: int, lanes: int = 1) -> Type:  # noqa: N802
+def Int(bits: int, lanes: int = 1) -> Type:
     """A signed integer type of 8, 16, 32 or 64 bits."""
     return Type("int", bits, lanes)
 
 
-def UInt(bits: int, lanes: int = 1) -> Type:  # noqa: N802
+def UInt(bits: int, lanes: int = 1) -> Type:
     """An unsigned integer type of 1, 8, 16, 32 or 64 bits."""
     return Type("uint", bits, lanes)
 
 
-def Float(bits: int, lanes: int = 1) -> Type:  # noqa: N802
+def Float(bits: int, lanes: int = 1) -> Type:
     """A floating-point type of 16, 32 or 64 bits."""
     return Type("float", bits, lanes)
 
 
-def Bool(lanes: int = 1) -> Type:  # noqa: N802
+def Bool(lanes: int = 1) -> Type:
     """The type of truth values: an unsigned integer of one bit, one byte in memory."""
     return Type("uint", 1, lanes)
 
 
-def Handle() -> Type:  # noqa: N802
+def Handle() -> Type:
     """The type of an opaque pointer."""
     return Type("handle", 64)
 

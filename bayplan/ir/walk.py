@@ -148,7 +148,7 @@ class Substitute(Rewriter):
             return node
         return super().__call__(node)
 
-    def rewrite_Variable(self, node: Variable) -> Expr:  # noqa: N802
+    def rewrite_Variable(self, node: Variable) -> Expr:
         return self.values.get(node.name, node)
 
     def _shadowed(self, node: Any, name: str) -> Any:
@@ -159,13 +159,13 @@ class Substitute(Rewriter):
         rewritten.append(Substitute(inner)(children[-1]) if inner else children[-1])
         return node.with_children(rewritten)
 
-    def rewrite_Let(self, node: Let) -> Any:  # noqa: N802
+    def rewrite_Let(self, node: Let) -> Any:
         return self._shadowed(node, node.name) if node.name in self.values else self.rebuild(node)
 
-    def rewrite_LetStmt(self, node: LetStmt) -> Any:  # noqa: N802
+    def rewrite_LetStmt(self, node: LetStmt) -> Any:
         return self._shadowed(node, node.name) if node.name in self.values else self.rebuild(node)
 
-    def rewrite_For(self, node: For) -> Any:  # noqa: N802
+    def rewrite_For(self, node: For) -> Any:
         return self._shadowed(node, node.name) if node.name in self.values else self.rebuild(node)
 
 

@@ -1,0 +1,199 @@
+"""The lives of temporaries, found on the final statement.
+
+A step is a position in program order. The walk numbers one step for each stretch of leaf
+statements that write the same thing in the same loop body; an allocation or a loop begins a new
+stretch. The life of a temporary is the half-open interval from its first access to just after its
+last. What is allocated outside a loop and accessed in it lives for the whole loop, because an
+iteration may need what an earlier one left.
+"""
+
+from __future__ import annotations
+
+from bayplan.ir.exprs import Expr, Load
+from bayplan.ir.memory import ForKind, MemoryType
+from bayplan.ir.node import Node
+from bayplan.ir.stmts import (
+    Allocate,
+    AssertStmt,
+    Atomic,
+    Block,
+    Evaluate,
+    For,
+    Free,
+    IfThenElse,
+    LetStmt,
+    Prefetch,
+    ProducerConsumer,
+    Stmt,
+    Store,
+)
+from bayplan.ir.types import Type
+from bayplan.ir.walk import iterate
+
+
+class Life:
+    """One allocation of the final statement and when its bytes are in use.
+
+    Attributes:
+        name: name of the temporary; a name can occur more than once (specialisations, peeled
+            loops), each a Life of its own.
+        node: its Allocate.
+        begin, end: the half-open interval of steps; begin == end where it is never accessed.
+        loops: names of the loops around the allocation, outermost first.
+        in_parallel: whether one of them is parallel, so that each worker may hold one.
+    """
+
+    __slots__ = ("begin", "end", "in_parallel", "loops", "name", "node")
+
+    def __init__(self, node: Allocate, loops: tuple[str, ...], in_parallel: bool) -> None:
+        self.name = node.name
+        self.node = node
+        self.begin = -1
+        self.end = -1
+        self.loops = loops
+        self.in_parallel = in_parallel
+
+    @property
+    def kind(self) -> MemoryType:
+        """Where it lives."""
+        return self.node.memory_type
+
+    @property
+    def type(self) -> Type:
+        """Its element type."""
+        return self.node.type
+
+    def _touch(self, begin: int, end: int) -> None:
+        self.begin = begin if self.begin < 0 else min(self.begin, begin)
+        self.end = max(self.end, end)
+
+
+class Lives:
+    """What `find_lives` found.
+
+    Attributes:
+        lives: one entry an allocation, in program order.
+        steps: what happens at each step, in a few words.
+    """
+
+    __slots__ = ("lives", "steps")
+
+    def __init__(self, lives: list[Life], steps: list[str]) -> None:
+        self.lives = lives
+        self.steps = steps
+
+
+class _Finder:
+    """Walks the statement in program order, numbering steps."""
+
+    def __init__(self) -> None:
+        self.lives: list[Life] = []
+        self.steps: list[str] = []
+        self.open: dict[str, Life] = {}
+        self.loops: list[str] = []
+        self.parallel_depth = 0
+        # What the current stretch writes, and in which loop body; None begins a new step.
+        self.stretch: str | None = None
+        self.accessed: list[tuple[str, int]] = []
+
+    def walk(self, s: Stmt) -> None:
+        if isinstance(s, Block):
+            for part in s.stmts:
+                self.walk(part)
+        elif isinstance(s, LetStmt):
+            self._read(s.value)
+            self.walk(s.body)
+        elif isinstance(s, For):
+            self._walk_loop(s)
+        elif isinstance(s, Allocate):
+            self._walk_allocation(s)
+        elif isinstance(s, Free):
+            self.stretch = None
+        elif isinstance(s, IfThenElse):
+            self._read(s.condition)
+            self.walk(s.then_case)
+            if s.else_case is not None:
+                self.walk(s.else_case)
+        elif isinstance(s, ProducerConsumer | Atomic | Prefetch):
+            self.walk(s.body)
+        else:
+            self._walk_leaf(s)
+
+    def _walk_leaf(self, s: Stmt) -> None:
+        writes = s.name if isinstance(s, Store) else None
+        if isinstance(s, AssertStmt | Evaluate) and not _loads(s):
+            return
+        if self.stretch is None or writes != self.stretch:
+            self._new_step(f"write {writes}" if writes else "evaluate")
+            self.stretch = writes
+        for name in _loads(s):
+            self._access(name)
+        if writes is not None:
+            self._access(writes)
+
+    def _new_step(self, what: str) -> None:
+        inside = f" in {self.loops[-1]}" if self.loops else ""
+        self.steps.append(what + inside)
+
+    def _read(self, e: Expr) -> None:
+        """A let or condition that reads a temporary belongs to a step of its own."""
+        names = _loads(e)
+        if names:
+            self.stretch = None
+            self._new_step(f"read {', '.join(names)}")
+            for name in names:
+                self._access(name)
+
+    def _access(self, name: str) -> None:
+        step = len(self.steps) - 1
+        self.accessed.append((name, step))
+        life = self.open.get(name)
+        if life is not None:
+            life._touch(step, step + 1)
+
+    def _walk_loop(self, s: For) -> None:
+        self._read(s.min)
+        self._read(s.extent)
+        self.stretch = None
+        outer = dict(self.open)
+        first_access, first_step = len(self.accessed), len(self.steps)
+        self.loops.append(s.name)
+        self.parallel_depth += s.kind is ForKind.Parallel
+        self.walk(s.body)
+        self.parallel_depth -= s.kind is ForKind.Parallel
+        self.loops.pop()
+        self.stretch = None
+        for name in {name for name, _ in self.accessed[first_access:]}:
+            life = outer.get(name)
+            if life is not None:
+                life._touch(first_step, len(self.steps))
+
+    def _walk_allocation(self, s: Allocate) -> None:
+        life = Life(s, tuple(self.loops), self.parallel_depth > 0)
+        self.lives.append(life)
+        shadowed = self.open.get(s.name)
+        self.open[s.name] = life
+        self.stretch = None
+        self.walk(s.body)
+        self.stretch = None
+        if life.begin < 0:
+            life.begin = life.end = len(self.steps)
+        if shadowed is None:
+            self.open.pop(s.name, None)
+        else:
+            self.open[s.name] = shadowed
+
+
+def _loads(node: Node) -> list[str]:
+    names: list[str] = []
+    for n in iterate(node):
+        if isinstance(n, Load) and n.name not in names:
+            names.append(n.name)
+    return names
+
+
+def find_lives(stmt: Stmt) -> Lives:
+    """Numbers the steps of a final statement and finds the life of each allocation."""
+    finder = _Finder()
+    finder.walk(stmt)
+    return Lives(finder.lives, finder.steps)
