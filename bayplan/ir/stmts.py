@@ -53,7 +53,7 @@ class Evaluate(Stmt):
 class LetStmt(Stmt):
     """`body` in which the variable `name` stands for `value`."""
 
-    __slots__ = ("body", "name", "value")
+    __slots__ = ("name", "value", "body")
 
     name: str
     value: Expr
@@ -72,7 +72,7 @@ class LetStmt(Stmt):
 class AssertStmt(Stmt):
     """Where `condition` is false, end the call with the error of `site`, filled with `args`."""
 
-    __slots__ = ("args", "condition", "site")
+    __slots__ = ("condition", "site", "args")
 
     condition: Expr
     site: ErrorSite
@@ -91,7 +91,7 @@ class AssertStmt(Stmt):
 class ProducerConsumer(Stmt):
     """Marks the code that produces the Func `name`, or the code that uses it."""
 
-    __slots__ = ("body", "is_producer", "name")
+    __slots__ = ("name", "is_producer", "body")
 
     name: str
     is_producer: bool
@@ -110,7 +110,7 @@ class ProducerConsumer(Stmt):
 class For(Stmt):
     """Run `body` for `name` = min, ..., min + extent - 1, in the manner of `kind`."""
 
-    __slots__ = ("body", "extent", "kind", "min", "name", "partition")
+    __slots__ = ("name", "min", "extent", "kind", "partition", "body")
 
     name: str
     min: Expr
@@ -140,7 +140,7 @@ class For(Stmt):
 class Provide(Stmt):
     """Write the values of the Func `name` at the coordinates `args` (before flattening)."""
 
-    __slots__ = ("args", "name", "predicate", "values")
+    __slots__ = ("name", "values", "args", "predicate")
 
     name: str
     values: tuple[Expr, ...]
@@ -176,7 +176,7 @@ class Store(Stmt):
         alignment: (modulus, remainder) known of the first lane's index in elements.
     """
 
-    __slots__ = ("alignment", "index", "name", "predicate", "source", "value")
+    __slots__ = ("name", "value", "index", "predicate", "source", "alignment")
 
     name: str
     value: Expr
@@ -216,7 +216,7 @@ class Realize(Stmt):
         condition: where false no storage is needed.
     """
 
-    __slots__ = ("body", "bounds", "condition", "memory_type", "name", "types")
+    __slots__ = ("name", "types", "memory_type", "bounds", "condition", "body")
 
     name: str
     types: tuple[Type, ...]
@@ -251,7 +251,7 @@ class Realize(Stmt):
 class HoistedStorage(Stmt):
     """Marks the place in which the Realize of `name` further in is to be allocated."""
 
-    __slots__ = ("body", "name")
+    __slots__ = ("name", "body")
 
     name: str
     body: Stmt
@@ -274,7 +274,7 @@ class Allocate(Stmt):
         padding: elements beyond the product that must be readable too.
     """
 
-    __slots__ = ("body", "condition", "extents", "memory_type", "name", "padding", "type")
+    __slots__ = ("name", "type", "memory_type", "extents", "condition", "padding", "body")
 
     name: str
     type: Type
@@ -352,7 +352,7 @@ class Block(Stmt):
 class IfThenElse(Stmt):
     """Run `then_case` where `condition` holds, else `else_case` (None: nothing)."""
 
-    __slots__ = ("condition", "else_case", "then_case")
+    __slots__ = ("condition", "then_case", "else_case")
 
     condition: Expr
     then_case: Stmt
@@ -374,7 +374,7 @@ class IfThenElse(Stmt):
 class Prefetch(Stmt):
     """Hint that `name` over `bounds` is read soon, then run `body`."""
 
-    __slots__ = ("body", "bounds", "condition", "name", "source", "types")
+    __slots__ = ("name", "types", "bounds", "condition", "source", "body")
 
     name: str
     types: tuple[Type, ...]
@@ -409,7 +409,7 @@ class Prefetch(Stmt):
 class Atomic(Stmt):
     """Run `body` so that its read-modify-write of the Func `name` is atomic."""
 
-    __slots__ = ("body", "name")
+    __slots__ = ("name", "body")
 
     name: str
     body: Stmt
