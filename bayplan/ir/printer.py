@@ -112,6 +112,9 @@ class _Terms:
         name = self._names.get(e)
         if name is not None:
             return name
+        if type(e) is exprs.Add and type(e.b) is Const and e.b.value < 0 and e.type.width >= 32:
+            text = f"{self._text(e.a, 4)} - {_const_text(e.b)[1:]}"
+            return f"({text})" if strength > 4 else text
         infix = _INFIX.get(type(e))
         if infix is not None:
             own, sign = infix
