@@ -153,9 +153,11 @@ class StorageReport(_Frozen):
 
     def to_json(self) -> str:
         """The report as JSON, with a schema version."""
-        from bayplan.view.storage_json import render_storage_json
+        import json
 
-        return render_storage_json(self)
+        from bayplan.view.storage_json import describe_storage
+
+        return json.dumps(describe_storage(self), indent=2)
 
     def __str__(self) -> str:
         from bayplan.view.storage_text import render_storage_text
