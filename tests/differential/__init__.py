@@ -1,0 +1,1 @@
+"""Random programs under random schedules: evaluator, halide wheel and bayplan must agree."""

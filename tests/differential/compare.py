@@ -1,0 +1,124 @@
+"""Runs one program with every engine there is and says where they disagree."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from tests.differential.program import Program
+from tests.differential.worker import Answer, Engine
+
+RTOL = 1e-5
+
+
+class Verdict:
+    """The outcome of one program.
+
+    Attributes:
+        kind: "agree", "illegal" (the wheel refuses the schedule) or "differ".
+        message: For people.
+    """
+
+    __slots__ = ("kind", "message")
+
+    def __init__(self, kind: str, message: str = "") -> None:
+        self.kind = kind
+        self.message = message
+
+
+class Judge:
+    """Holds the engines and compares what they say."""
+
+    def __init__(self, engines: list[str] | None = None) -> None:
+        names = engines if engines is not None else available()
+        self.engines = {name: Engine(name) for name in names}
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for engine in self.engines.values():
+            engine.close()
+
+    def judge(self, program: Program) -> Verdict:
+        """Runs the program everywhere at once, then compares."""
+        for engine in self.engines.values():
+            engine.start(program)
+        answers = {name: engine.answer() for name, engine in self.engines.items()}
+        wheel = answers.get("halide")
+        if wheel is not None and wheel.outputs is None:
+            return Verdict("illegal", wheel.error)
+        return _compare(program, answers)
+
+    def minimize(self, program: Program) -> Program:
+        """Leaves out schedule lines as long as the engines still disagree."""
+
+        def differs(candidate: Program) -> bool:
+            return self.judge(candidate).kind == "differ"
+
+        return drop_lines(program, differs)
+
+
+def available() -> list[str]:
+    """The engines that are installed."""
+    names = ["bayplan"]
+    if importlib.util.find_spec("bayplan.reference") is not None:
+        names.append("evaluator")
+    if importlib.util.find_spec("halide") is not None:
+        names.append("halide")
+    return names
+
+
+def _compare(program: Program, answers: dict[str, Answer]) -> Verdict:
+    for name, answer in answers.items():
+        if answer.outputs is None:
+            return Verdict("differ", f"{name} fails: {answer.error}")
+    reference = "halide" if "halide" in answers else "evaluator"
+    want = answers.get(reference)
+    if want is None or want.outputs is None:
+        return Verdict("agree")
+    for name, answer in answers.items():
+        assert answer.outputs is not None
+        for i, exact in enumerate(program.exact):
+            message = difference(answer.outputs[i], want.outputs[i], exact)
+            if message:
+                return Verdict("differ", f"{name} against {reference}, value {i}: {message}")
+    return Verdict("agree")
+
+
+def difference(got: Any, want: Any, exact: bool) -> str:
+    """How two arrays differ, empty if they do not."""
+    import numpy as np
+
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    if exact:
+        bad = ~((got == want) | ((got != got) & (want != want)))
+    else:
+        atol = RTOL * float(np.max(np.abs(want), initial=0.0))
+        bad = ~np.isclose(got, want, rtol=RTOL, atol=atol, equal_nan=True)
+    count = int(np.count_nonzero(bad))
+    if not count:
+        return ""
+    where = tuple(int(i) for i in np.argwhere(bad)[0])
+    return f"{count} of {bad.size} differ, at {where[::-1]} {got[where]!r} not {want[where]!r}"
+
+
+def drop_lines(program: Program, fails: Callable[[Program], bool]) -> Program:
+    """Removes schedule lines, in ever smaller pieces, while the program still fails."""
+    lines = list(program.schedule)
+    size = max(len(lines) // 2, 1)
+    while size >= 1 and lines:
+        i, changed = 0, False
+        while i < len(lines):
+            candidate = program.with_schedule(lines[:i] + lines[i + size :])
+            if fails(candidate):
+                lines = candidate.schedule
+                changed = True
+            else:
+                i += size
+        if size == 1 and not changed:
+            break
+        size = max(size // 2, 1)
+    return program.with_schedule(lines)
