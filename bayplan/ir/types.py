@@ -30,7 +30,7 @@ class Type:
             if (kind, width) not in _LEGAL:
                 raise ValueError(f"there is no type {kind}{width}")
             found = object.__new__(cls)
-            found.kind = kind
+            found.kind = str(kind)
             found.width = width
             found.lane_count = lane_count
             found._hash = hash(key)
