@@ -70,6 +70,7 @@ HOST: Final[dict[str, str]] = {
     "buffer_host_is_null": "(name): bool",
     "buffer_host_address": "(name): uint64, the address of the first element",
     "buffers_overlap": "(name, name): bool, some byte belongs to an element of both buffers",
+    "buffers_coincide": "(name, name): bool, same address, mins and strides of both buffers",
     "return_from_call": "(): ends the call at once, successfully",
 }
 """Calls of kind INTRINSIC about the buffers of the call, named by StringImm; in the prologue only."""
