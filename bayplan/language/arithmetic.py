@@ -12,7 +12,7 @@ from bayplan.language.operations import pure_intrinsic
 from bayplan.language.promotion import cast_node, constant_integer, lossless_cast, match_types
 
 
-def max(*args: Any) -> Expr:  # noqa: A001
+def max(*args: Any) -> Expr:
     """The greatest of two or more values, in their common type."""
     if len(args) < 2:
         raise ValueError("max() must have at least 2 arguments")
@@ -23,7 +23,7 @@ def max(*args: Any) -> Expr:  # noqa: A001
     return Expr(result)
 
 
-def min(*args: Any) -> Expr:  # noqa: A001
+def min(*args: Any) -> Expr:
     """The least of two or more values, in their common type."""
     if len(args) < 2:
         raise ValueError("min() must have at least 2 arguments")
@@ -56,7 +56,7 @@ def clamp(value: Any, min_value: Any, max_value: Any) -> Expr:
 
 def _promise(name: str, value: Any, min_value: Any, max_value: Any) -> Expr:
     e = as_node(value)
-    limits = []
+    limits: list[ir.Expr] = []
     open_ends = (e.type.min_value(), e.type.max_value())
     for limit, position, end in zip(
         (min_value, max_value), ("second", "third"), open_ends, strict=True
@@ -88,7 +88,7 @@ def abs_node(e: ir.Expr) -> ir.Expr:
     return pure_intrinsic(t, "abs", e)
 
 
-def abs(value: Any) -> Expr:  # noqa: A001
+def abs(value: Any) -> Expr:
     """The absolute value; of intN it is a uintN, so that it always fits."""
     return Expr(abs_node(as_node(value)))
 

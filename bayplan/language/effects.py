@@ -19,7 +19,7 @@ def _effect(t: Any, name: str, args: tuple[ir.Expr, ...]) -> Expr:
     return Expr(ir.Call(t, name, args, ir.CallKind.INTRINSIC))
 
 
-def print(*args: Any) -> Expr:  # noqa: A001
+def print(*args: Any) -> Expr:
     """The first value; computing it prints all values and strings, with spaces, on one line."""
     nodes = _arguments("print", args)
     return _effect(nodes[0].type, "print", nodes)

@@ -103,7 +103,7 @@ def ceil(x: Any) -> Expr:
     return _unary("ceil", x)
 
 
-def round(x: Any) -> Expr:  # noqa: A001
+def round(x: Any) -> Expr:
     """x rounded to nearest, ties to even, still a float."""
     return _unary("round", x)
 
@@ -131,7 +131,7 @@ def hypot(x: Any, y: Any) -> Expr:
     return _unary("sqrt", op.add(op.mul(a, a), op.mul(b, b)))
 
 
-def pow(x: Any, y: Any) -> Expr:  # noqa: A001
+def pow(x: Any, y: Any) -> Expr:
     """x to the power of y: products where y is an integer constant, else a float in x's type."""
     return Expr(op.power(as_node(x), as_node(y)))
 

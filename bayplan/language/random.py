@@ -98,7 +98,7 @@ class _FinishRandom(Rewriter):
         # The tag first and the innermost variable last, which keeps most terms loop-invariant.
         self.terms = [tag, *reversed(free_variables)]
 
-    def rewrite_Call(self, node: ir.Call) -> Any:  # noqa: N802
+    def rewrite_Call(self, node: ir.Call) -> Any:
         if node.kind is not ir.CallKind.PURE_INTRINSIC or not node.name.startswith("random_"):
             return self.rebuild(node)
         number = _mixed([*[self(arg) for arg in node.args], *self.terms])
