@@ -18,7 +18,7 @@ extras = $(1)$(if $(ZIG),$(comma)zig)
 
 help:
 	@echo "make demo   develop a photograph, print where every temporary lived"
-	@echo "make test   linters, types, layers, tests"
+	@echo "make test   linters, types, layers, documentation, tests"
 	@echo "make lint   the linters alone        make docs   build the documentation into site/"
 	@echo "make bench  the table of times       make clean  remove .venv and what was built"
 
@@ -47,11 +47,11 @@ lint: $(VENV)/test-ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+test: lint docs
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 docs: $(VENV)/test-ready
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(VENV)/test-ready
 	$(BIN)/python -m bench

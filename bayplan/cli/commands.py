@@ -11,6 +11,7 @@ import click
 
 from bayplan import settings
 from bayplan.cli.failure import CommandError
+from bayplan.ir.errors import BayplanError
 
 _SPEC = click.argument("program", metavar="FILE.py[:name]")
 _ARGUMENTS = click.argument("arguments", nargs=-1, metavar="[name=value]...")
@@ -207,17 +208,32 @@ def describe_error(error: BaseException) -> str:
     import traceback
 
     name = type(error).__name__
+    if isinstance(error, BayplanError):
+        text = f"{name} {error.code}: {error.message}"
+        if error.where is not None and _is_users_file(error.where.file):
+            text += f"\n  at {error.where}"
+        return text + (f"\n  hint: {error.hint}" if error.hint else "")
     text = str(error) or name
-    if hasattr(error, "code") and hasattr(error, "where"):
-        return f"{name}: {text}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = str(Path(__file__).resolve().parent.parent)
-    users = [f for f in frames if not str(Path(f.filename)).startswith((own, "<frozen"))]
-    users = [f for f in users if "site-packages" not in f.filename]
-    if isinstance(error, SyntaxError):
-        return f"{name}: {text}"
-    where = f"\n  at {users[-1].filename}:{users[-1].lineno}" if users else ""
-    return f"{name}: {text}{where}"
+    # A syntax error names its line itself.
+    if not isinstance(error, SyntaxError):
+        frames = traceback.extract_tb(error.__traceback__)
+        users = [frame for frame in frames if _is_users_file(frame.filename)]
+        if users:
+            text += f"\n  at {users[-1].filename}:{users[-1].lineno}"
+    return f"{name}: {text}"
+
+
+def _is_users_file(file: str) -> bool:
+    """Tells a user's file from those of Python, of installed packages and of this one."""
+    import sysconfig
+
+    path = Path(file)
+    if not path.is_file() or path.name in {"bayplan", "__main__.py"}:
+        return False
+    paths = sysconfig.get_paths()
+    others = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    others.append(str(Path(__file__).resolve().parent.parent))
+    return not any(path.resolve().is_relative_to(Path(other).resolve()) for other in others)
 
 
 def _fail(message: str, code: int) -> int:
