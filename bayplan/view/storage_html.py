@@ -31,11 +31,11 @@ _STYLE = """
 
 # One colour a kind; what is not listed gets the last.
 _COLOURS = {
-    "Heap": "#4269d0",
-    "Stack": "#3ca951",
-    "Register": "#9c6b4e",
-    "Static": "#a463f2",
-    "GPUShared": "#efb118",
+    "heap": "#4269d0",
+    "stack": "#3ca951",
+    "register": "#9c6b4e",
+    "static": "#a463f2",
+    "gpushared": "#efb118",
 }
 _OTHER_COLOUR = "#97a0ad"
 
@@ -100,7 +100,7 @@ def _draw_lives(report: Any) -> str:
             f'<text x="{_LEFT - 8}" y="{top + _BAR - 3}" text-anchor="end">'
             f"{escape(_shorten(str(temporary.name)))}</text>"
             f'<rect x="{begin:.1f}" y="{top}" width="{width:.1f}" height="{_BAR}" rx="2" '
-            f'fill="{_COLOURS.get(str(temporary.kind), _OTHER_COLOUR)}">'
+            f'fill="{_COLOURS.get(str(temporary.kind).lower(), _OTHER_COLOUR)}">'
             f"<title>{escape(tip)}</title></rect>"
             + _label_in_bar(begin, width, top, format_bytes_short(temporary.bytes))
         )

@@ -15,17 +15,23 @@ def describe_storage(report: Any) -> dict[str, Any]:
     """
     return {
         "schema": SCHEMA,
+        "pipeline": str(report.pipeline),
         "workers": report.workers,
         "peak_bytes": report.peak_bytes,
         "floor_bytes": report.floor_bytes,
         "sum_bytes": report.sum_bytes,
+        "stack_bytes": report.stack_bytes,
+        "exact": bool(report.exact),
         "temporaries": [
             {
                 "name": str(temporary.name),
+                "func": str(temporary.func),
                 "kind": str(temporary.kind),
                 "element_type": str(temporary.element_type),
                 "extents": [int(extent) for extent in temporary.extents],
                 "bytes": temporary.bytes,
+                "copies": temporary.copies,
+                "allocations": temporary.allocations,
                 "life": {"begin": temporary.life_begin, "end": temporary.life_end},
                 "loops": [str(loop) for loop in temporary.loops],
                 "source": None if temporary.source is None else str(temporary.source),

@@ -39,8 +39,8 @@ def make_rows(report: Any) -> list[tuple[str, ...]]:
     rows = []
     for temporary in report.temporaries:
         kind = str(temporary.kind)
-        if temporary.per_worker and report.workers > 1:
-            kind += f" ×{report.workers}"
+        if temporary.copies > 1:
+            kind += f" ×{temporary.copies}"
         extents = " × ".join(str(extent) for extent in temporary.extents) or "scalar"
         rows.append(
             (
@@ -58,15 +58,19 @@ def make_rows(report: Any) -> list[tuple[str, ...]]:
 
 
 def make_totals(report: Any) -> list[tuple[str, str]]:
-    """Makes the closing lines: (label, value) for peak, floor and sum."""
+    """Makes the closing lines: (label, value) for peak, floor, sum and stack."""
+    lines = [
+        ("peak", report.peak_bytes, "heap bytes that a call takes"),
+        ("floor", report.floor_bytes, "the least that any plan could take"),
+        ("sum", report.sum_bytes, "all heap temporaries side by side"),
+    ]
+    if report.stack_bytes:
+        lines.append(("stack", report.stack_bytes, "in one thread"))
+    most = "" if report.exact else "at most "
     totals = []
-    for label, count, meaning in (
-        ("peak", report.peak_bytes, "what a call takes"),
-        ("floor", report.floor_bytes, "the least any plan could take"),
-        ("sum", report.sum_bytes, "all temporaries side by side"),
-    ):
+    for label, count, meaning in lines:
         short = "" if count is None or count < 1024 else f" ({format_bytes_short(count)})"
-        totals.append((label, f"{format_bytes(count)} bytes{short}: {meaning}"))
+        totals.append((label, f"{most}{format_bytes(count)} bytes{short}: {meaning}"))
     return totals
 
 

@@ -17,7 +17,8 @@ from bayplan.view.storage_text import render_storage_rich, render_storage_text
 def temporary(name: str, **changed: object) -> Record:
     fields: dict[str, object] = {
         "name": name,
-        "kind": "Heap",
+        "func": name,
+        "kind": "heap",
         "element_type": "uint16",
         "extents": (2560, 4),
         "bytes": 20480,
@@ -27,6 +28,8 @@ def temporary(name: str, **changed: object) -> Record:
         "source": "/home/someone/blur.py:12",
         "arena": "heap",
         "per_worker": True,
+        "copies": 2,
+        "allocations": 60,
     }
     return Record(**{**fields, **changed})
 
@@ -38,7 +41,7 @@ def report() -> Record:
             temporary("blur_x"),
             temporary(
                 "<b>&k",
-                kind="Stack",
+                kind="stack",
                 extents=(),
                 bytes=4,
                 life_begin=2,
@@ -47,12 +50,16 @@ def report() -> Record:
                 source=None,
                 arena=None,
                 per_worker=False,
+                copies=1,
             ),
         ],
         arenas=[Record(name="heap", bytes=20480, scope="one a worker")],
         peak_bytes=40960,
         floor_bytes=40960,
-        sum_bytes=40964,
+        sum_bytes=40960,
+        stack_bytes=4,
+        exact=True,
+        pipeline="blur_y",
         workers=2,
         steps=["produce blur_x", "consume blur_x"],
     )
@@ -61,7 +68,16 @@ def report() -> Record:
 @pytest.fixture
 def empty() -> Record:
     return Record(
-        temporaries=[], arenas=[], peak_bytes=0, floor_bytes=0, sum_bytes=0, workers=1, steps=[]
+        temporaries=[],
+        arenas=[],
+        peak_bytes=0,
+        floor_bytes=0,
+        sum_bytes=0,
+        stack_bytes=0,
+        exact=True,
+        pipeline="f",
+        workers=1,
+        steps=[],
     )
 
 
@@ -70,20 +86,26 @@ def test_text_has_a_line_for_each_temporary_and_the_totals(report: Record) -> No
     assert lines[0] == "2 temporaries in 1 arena, 2 workers"
     (row,) = [line for line in lines if line.startswith("blur_x")]
     assert row.split("  ")[0] == "blur_x"
-    for part in ("Heap ×2", "uint16", "2560 × 4", "20,480", "[1, 4)", "blur_y.y", "blur.py:12"):
+    for part in ("heap ×2", "uint16", "2560 × 4", "20,480", "[1, 4)", "blur_y.y", "blur.py:12"):
         assert part in row
     (row,) = [line for line in lines if line.startswith("<b>&k")]
-    assert "scalar" in row and "Stack " in row
-    assert "peak  40,960 bytes (40.0 KiB): what a call takes" in lines
-    assert "floor 40,960 bytes (40.0 KiB): the least any plan could take" in lines
-    assert any(line.startswith("sum   40,964 bytes") for line in lines)
+    assert "scalar" in row and "stack " in row
+    assert "peak  40,960 bytes (40.0 KiB): heap bytes that a call takes" in lines
+    assert "floor 40,960 bytes (40.0 KiB): the least that any plan could take" in lines
+    assert "sum   40,960 bytes (40.0 KiB): all heap temporaries side by side" in lines
+    assert "stack 4 bytes: in one thread" in lines
+
+
+def test_bounds_are_called_bounds(report: Record) -> None:
+    report.exact = False
+    assert "peak  at most 40,960 bytes" in render_storage_text(report)
 
 
 def test_text_columns_stand_under_their_names(report: Record) -> None:
     lines = render_storage_text(report).splitlines()
     heading = next(line for line in lines if line.startswith("temporary"))
     row = next(line for line in lines if line.startswith("blur_x"))
-    for name, cell in (("kind", "Heap"), ("type", "uint16"), ("life", "[1"), ("line", "blur.py")):
+    for name, cell in (("kind", "heap"), ("type", "uint16"), ("life", "[1"), ("line", "blur.py")):
         assert heading.index(name) == row.index(cell)
     assert heading.index("bytes") + len("bytes") == row.index("20,480") + len("20,480")
 
@@ -132,7 +154,9 @@ def test_page_is_well_formed_escaped_and_loads_nothing(report: Record) -> None:
 def test_json_survives_the_round_trip(report: Record) -> None:
     data = json.loads(json.dumps(describe_storage(report)))
     assert data["schema"] == SCHEMA == "bayplan.storage/1"
-    assert data["peak_bytes"] == 40960
+    assert data["peak_bytes"] == 40960 and data["stack_bytes"] == 4
+    assert data["pipeline"] == "blur_y" and data["exact"] is True
+    assert data["temporaries"][0]["copies"] == 2
     assert data["temporaries"][0]["life"] == {"begin": 1, "end": 4}
     assert data["temporaries"][1]["extents"] == []
     assert data["temporaries"][1]["arena"] is None
@@ -142,7 +166,7 @@ def test_json_survives_the_round_trip(report: Record) -> None:
 def test_a_program_without_temporaries(empty: Record) -> None:
     text = render_storage_text(empty)
     assert text.startswith("no temporaries: nothing is allocated\n")
-    assert "peak  0 bytes: what a call takes" in text
+    assert "peak  0 bytes: heap bytes that a call takes" in text
     assert "<svg" not in render_storage_html(empty)
     assert describe_storage(empty)["temporaries"] == []
 
