@@ -36,7 +36,7 @@ def format_source(source: str | None) -> str:
 
 def make_rows(report: Any) -> list[tuple[str, ...]]:
     """Makes one row of ``COLUMNS`` for each temporary, in the order of the report."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for temporary in report.temporaries:
         kind = str(temporary.kind)
         if temporary.copies > 1:
