@@ -30,6 +30,17 @@ class Specialization:
         self.where = where
 
 
+class Requirement:
+    """A condition on the parameters of a call: where it fails, the call ends with the message."""
+
+    __slots__ = ("condition", "message", "where")
+
+    def __init__(self, condition: Expr, message: list[Expr], where: SourceLine | None) -> None:
+        self.condition = condition
+        self.message = message
+        self.where = where
+
+
 class Definition:
     """One definition of a Func: values at coordinates, with their schedule.
 
@@ -77,6 +88,10 @@ class Function:
             (`output_buffer()`); named as the Func ("f", or "f.0", "f.1" for Tuples).
         where: the user's line of the pure definition (else of the Func's making).
         is_wrapper_of: for the Func made by in_: name of the wrapped Func, else "".
+        required_types, required_dimensions: what the definition must have; empty, and None,
+            where anything goes.
+        requirements: checked first in each call of a pipeline that has this Func as an output.
+        traced: which of "loads", "stores", "realizations" the user asked to trace.
     """
 
     __slots__ = (
@@ -91,6 +106,10 @@ class Function:
         "is_wrapper_of",
         "frozen",
         "no_profiling",
+        "required_types",
+        "required_dimensions",
+        "traced",
+        "requirements",
     )
 
     def __init__(self, name: str) -> None:
@@ -106,6 +125,10 @@ class Function:
         # Set once the Func was used by another: its pure definition and updates are final.
         self.frozen = False
         self.no_profiling = False
+        self.required_types: tuple[Type, ...] = ()
+        self.required_dimensions: int | None = None
+        self.traced: set[str] = set()
+        self.requirements: list[Requirement] = []
 
     def has_pure_definition(self) -> bool:
         """Whether the Func is defined."""

@@ -1,0 +1,225 @@
+"""What Func and Pipeline share: running, compiling and looking at a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NoReturn
+
+from bayplan.ir.errors import BayplanError, DefinitionError
+from bayplan.language.function import Function
+
+
+class StmtOutputFormat(Enum):
+    """The form in which a lowered program is written."""
+
+    Text = "text"
+    HTML = "html"
+
+
+def _target_or_none(target: Any) -> Any:
+    """None, the target of this machine, for a Target that says nothing."""
+    if target is None or not str(target):
+        return None
+    return target
+
+
+class Runnable:
+    """Methods that hand the output Funcs to the driver."""
+
+    __slots__ = ()
+
+    def _functions(self) -> list[Function]:
+        raise NotImplementedError
+
+    def _final_functions(self) -> list[Function]:
+        """The outputs; from here on they can get no further definitions."""
+        functions = self._functions()
+        for f in functions:
+            if f.init is None:
+                raise DefinitionError(f"the Func {f.name} is not defined, so it cannot run")
+            f.frozen = True
+        return functions
+
+    def realize(self, sizes: Any = None, target: Any = None, **named: Any) -> Any:
+        """Run, and give the result.
+
+        Args:
+            sizes: extents of the output, first dimension first; or a Buffer to write to, or a
+                list or tuple of Buffers, one for each value.
+            target: what to compile for; None for this machine.
+            **named: `dst`, another name for `sizes`.
+
+        Returns:
+            A Buffer, a tuple of Buffers for several values, or None where Buffers were given.
+        """
+        from bayplan import driver
+
+        sizes = named.pop("dst", sizes)
+        _check_no_more(named, "realize")
+        return driver.realize(self._final_functions(), sizes, _target_or_none(target))
+
+    def compile_jit(self, target: Any = None) -> None:
+        """Compile and load now what `realize` would at its first call."""
+        from bayplan import driver
+
+        driver.compile_jit(self._final_functions(), _target_or_none(target))
+
+    def compile_to_callable(self, arguments: Sequence[Any], target: Any = None) -> Any:
+        """A callable that takes the arguments in this order, then one buffer per output value.
+
+        Args:
+            arguments: the Params and ImageParams of the pipeline.
+            target: what to compile for; None for this machine.
+        """
+        from bayplan import driver
+
+        parameters = [a if not hasattr(a, "parameter") else _parameter(a) for a in arguments]
+        return driver.compile_to_callable(
+            self._final_functions(), parameters, _target_or_none(target)
+        )
+
+    def infer_input_bounds(self, dst: Any, target: Any = None) -> None:
+        """Allocate each input buffer that is not set, as large as the output needs it."""
+        from bayplan import driver
+
+        driver.infer_input_bounds(self._final_functions(), dst, _target_or_none(target))
+
+    def infer_arguments(self) -> list[Any]:
+        """The inputs that a call needs, in order of name."""
+        from bayplan import driver
+
+        return driver.infer_arguments(self._final_functions())
+
+    def storage(
+        self,
+        sizes: Any = None,
+        target: Any = None,
+        workers: int | None = None,
+        **values: Any,
+    ) -> Any:
+        """The report of where each temporary of a call lives and how many bytes it takes.
+
+        Args:
+            sizes: extents of the output, or Buffers, as for `realize`.
+            target: what to compile for; None for this machine.
+            workers: threads of parallel loops; None for as many as a call would have.
+            **values: values of Params and ImageParams for this report, by their names.
+        """
+        from bayplan import driver
+
+        functions = self._final_functions()
+        given = {}
+        if values:
+            sources = {a.name: a.source for a in driver.infer_arguments(functions)}
+            for name, value in values.items():
+                if name not in sources:
+                    raise DefinitionError(
+                        f"the pipeline has no argument {name}; it has {', '.join(sources) or 'none'}"
+                    )
+                given[id(sources[name])] = value
+        return driver.storage(functions, sizes, _target_or_none(target), given, workers)
+
+    def lowered_text(self, target: Any = None) -> str:
+        """The lowered program as text."""
+        from bayplan import driver
+
+        return driver.lowered_text(self._final_functions(), _target_or_none(target))
+
+    def loop_nest_text(self) -> str:
+        """The loops of the schedule as text, without bounds or expressions."""
+        from bayplan import driver
+
+        return driver.loop_nest_text(self._final_functions())
+
+    def print_loop_nest(self) -> None:
+        """Print the loops of the schedule to stderr, as Halide does."""
+        import sys
+
+        print(self.loop_nest_text().rstrip("\n"), file=sys.stderr)
+
+    def compile_to_lowered_stmt(
+        self,
+        filename: str,
+        arguments: Sequence[Any] = (),
+        fmt: StmtOutputFormat = StmtOutputFormat.Text,
+        target: Any = None,
+    ) -> None:
+        """Write the lowered program to a file, as text or as a page."""
+        text = self.lowered_text(target)
+        if fmt is StmtOutputFormat.HTML:
+            import html
+
+            text = (
+                '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>'
+                f"{html.escape(self._functions()[0].name)}</title></head>\n"
+                f"<body><pre>\n{html.escape(text)}</pre></body></html>\n"
+            )
+        _write(filename, text)
+
+    def compile_to_conceptual_stmt(
+        self,
+        filename: str,
+        arguments: Sequence[Any] = (),
+        fmt: StmtOutputFormat = StmtOutputFormat.Text,
+        target: Any = None,
+    ) -> None:
+        """Write the lowered program to a file; there is one text for both of Halide's."""
+        self.compile_to_lowered_stmt(filename, arguments, fmt, target)
+
+    def compile_to_c(
+        self,
+        filename: str,
+        arguments: Sequence[Any] = (),
+        fn_name: str = "",
+        target: Any = None,
+    ) -> None:
+        """Write the C that the pipeline becomes to a file."""
+        _write(filename, self.c_source(fn_name, target))
+
+    def c_source(self, fn_name: str = "", target: Any = None) -> str:
+        """The C that the pipeline becomes."""
+        from bayplan import driver
+
+        return driver.c_source(self._final_functions(), _target_or_none(target), fn_name or None)
+
+    def _not_here(self, what: str) -> NoReturn:
+        raise BayplanError(
+            f"{what} is not available: this version writes C, no machine code files",
+            hint="compile_to_c writes a C file that any C compiler takes",
+        )
+
+    def compile_to_object(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_object")
+
+    def compile_to_static_library(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_static_library")
+
+    def compile_to_assembly(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_assembly")
+
+    def compile_to_llvm_assembly(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_llvm_assembly")
+
+    def compile_to_bitcode(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_bitcode")
+
+
+def _parameter(argument: Any) -> Any:
+    found = argument.parameter
+    return found() if callable(found) else found
+
+
+def _write(filename: str, text: str) -> None:
+    with open(filename, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _check_no_more(named: dict[str, Any], function: str) -> None:
+    if named:
+        raise TypeError(f"{function}() got an unexpected keyword argument {next(iter(named))!r}")
