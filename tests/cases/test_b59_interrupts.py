@@ -1,0 +1,139 @@
+"""B59: Ctrl-C ends a kernel and a compilation promptly, once, and leaves everything usable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KERNEL = """
+import os, signal, sys, threading, time
+import numpy as np
+import bayplan as hl
+from bayplan import driver
+
+x, y, k = hl.vars("x y k")
+a, b, c, out = hl.Func("a"), hl.Func("b"), hl.Func("c"), hl.Func("out")
+r = hl.RDom([(0, 20000)])
+a[x, y] = hl.sin(hl.f32(x + y))
+b[x, y] = hl.sum(hl.sin(a[x, y] + hl.f32(r)))
+c[x, y] = b[x, y] + 1
+out[x, y] = c[x, y] + a[x, y]
+for f in (a, b, c):
+    f.compute_at(out, y).store_in(hl.MemoryType.Heap)
+if PARALLEL:
+    out.parallel(y)
+    hl.set_num_threads(4)
+out.compile_jit()
+seen = []
+old = signal.getsignal(signal.SIGINT)
+timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+timer.start()
+began = time.monotonic()
+try:
+    out.realize([64, 20000])
+except KeyboardInterrupt:
+    seen.append(time.monotonic() - began)
+assert len(seen) == 1, "no interrupt"
+assert seen[0] < 3.0, seen
+assert signal.getsignal(signal.SIGINT) is old
+assert driver.context().counts.live_bytes == 0
+assert driver.runtime().busy_workers() == 0
+small = np.asarray(out.realize([4, 2]))
+assert np.isfinite(small).all()
+print("fine")
+"""
+
+
+def _run(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", source],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_b59_a_running_kernel_is_interrupted(parallel: bool) -> None:
+    done = _run(f"PARALLEL = {parallel}\n" + KERNEL)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("fine")
+
+
+COMPILE = """
+import os, signal, threading, time
+import bayplan as hl
+x = hl.Var("x")
+f = hl.Func("f")
+f[x] = x * 3
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+began = time.monotonic()
+try:
+    f.realize([4])
+    print("not interrupted")
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began)
+cache = os.environ["BAYPLAN_CACHE_DIR"]
+left = [n for _, _, names in os.walk(cache) for n in names]
+print("left", left)
+del os.environ["CC"]
+print("value", f.realize([4])[3])
+"""
+
+
+def test_b59_a_compilation_is_interrupted(tmp_path: Path) -> None:
+    fake = tmp_path / "slow-cc"
+    fake.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    fake.chmod(0o755)
+    cache = tmp_path / "cache"
+    done = _run(COMPILE, CC=str(fake), BAYPLAN_CACHE_DIR=str(cache))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("interrupted")
+    assert float(lines[0].split()[1]) < 3.0
+    assert lines[1] == "left []"
+    assert lines[2] == "value 9"
+    pid = int((tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+RANDOM = """
+import os, random, signal, threading, time
+import bayplan as hl
+x, y = hl.vars("x y")
+f = hl.Func("f")
+r = hl.RDom([(0, 400)])
+f[x, y] = hl.sum(hl.sin(hl.f32(x + r)))
+f.parallel(y)
+f.compile_jit()
+rng = random.Random(1)
+interrupts = finished = 0
+for _ in range(50):
+    timer = threading.Timer(rng.random() * 0.02, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        f.realize([64, 64])
+        timer.join()
+        time.sleep(0.001)
+        finished += 1
+    except KeyboardInterrupt:
+        interrupts += 1
+        timer.join()
+assert interrupts + finished == 50
+print("only interrupts", interrupts)
+"""
+
+
+def test_b59_fifty_interrupts_are_only_keyboard_interrupts() -> None:
+    done = _run(RANDOM)
+    assert done.returncode == 0, done.stderr
+    assert "only interrupts" in done.stdout

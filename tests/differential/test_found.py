@@ -1,0 +1,1 @@
+"""Programs on which engines once disagreed, kept as small as they could be made."""
