@@ -247,7 +247,7 @@ class ImageParam(OutputImageParam):
         """The same Func, as a `Func`."""
         from bayplan.language.func import Func
 
-        return Func(self.function())
+        return Func.of(self.function())
 
     def __getitem__(self, key: Any) -> Expr:
         p = self.parameter()
