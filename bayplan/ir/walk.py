@@ -35,10 +35,10 @@ class Rewriter:
     """Rebuilds a DAG bottom-up; subclasses give `rewrite_<NodeClass>(self, node) -> Node`."""
 
     memoise: ClassVar[bool] = True
-    _names: ClassVar[dict[str, str]] = {}
+    _method_names: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
-        cls._names = _methods(cls, "rewrite_")
+        cls._method_names = _methods(cls, "rewrite_")
 
     def __init__(self) -> None:
         self._memo: dict[Node, Node] = {}
@@ -53,7 +53,7 @@ class Rewriter:
         cls = type(node)
         method = self._bound.get(cls)
         if method is None:
-            name = self._names.get(cls.__name__)
+            name = self._method_names.get(cls.__name__)
             method = getattr(self, name) if name is not None else self.rebuild
             self._bound[cls] = method
         result = method(node)
@@ -81,10 +81,10 @@ class Visitor:
     """Walks a DAG; subclasses give `visit_<NodeClass>(self, node)` and call `visit_children`."""
 
     memoise: ClassVar[bool] = True
-    _names: ClassVar[dict[str, str]] = {}
+    _method_names: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
-        cls._names = _methods(cls, "visit_")
+        cls._method_names = _methods(cls, "visit_")
 
     def __init__(self) -> None:
         self._seen: set[Node] = set()
@@ -99,7 +99,7 @@ class Visitor:
         cls = type(node)
         method = self._bound.get(cls)
         if method is None:
-            name = self._names.get(cls.__name__)
+            name = self._method_names.get(cls.__name__)
             method = getattr(self, name) if name is not None else self.descend
             self._bound[cls] = method
         method(node)
