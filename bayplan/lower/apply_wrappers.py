@@ -19,7 +19,7 @@ class _Redirect(Rewriter):
         super().__init__()
         self._wrappers = wrappers
 
-    def rewrite_Call(self, node: Call) -> Any:  # noqa: N802
+    def rewrite_Call(self, node: Call) -> Any:
         call = self.rebuild(node)
         wrapper = self._wrappers.get(call.name) if call.kind is CallKind.FUNC else None
         if wrapper is None:

@@ -1,0 +1,71 @@
+"""Replaces calls of Funcs that are not scheduled by their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from bayplan.ir.exprs import Call, CallKind, Expr
+from bayplan.ir.node import Node
+from bayplan.ir.walk import Rewriter, substitute
+from bayplan.language.function import Function
+from bayplan.lower.find_calls import CallIndex
+from bayplan.lower.qualify import qualify
+
+N = TypeVar("N", bound=Node)
+
+
+class Inliner(Rewriter):
+    """Puts the values of Funcs in the place of calls of them.
+
+    Arguments are substituted for the Func's variables. Equal nodes are one object, so what two
+    calls have in common stays shared and no lets are needed. What was found is remembered by
+    node, also the values of a Func with the Funcs it calls inlined.
+    """
+
+    def __init__(self, functions: Iterable[Function], calls: CallIndex) -> None:
+        super().__init__()
+        self._functions = {f.name: f for f in functions}
+        self._names = frozenset(self._functions)
+        self._calls = calls
+        self._values: dict[tuple[str, int], Expr] = {}
+
+    def __call__(self, node: N) -> N:
+        # Most of a statement does not call the Funcs in question.
+        if self._calls(node).isdisjoint(self._names):
+            return node
+        return super().__call__(node)
+
+    def rewrite_Call(self, node: Call) -> Any:
+        call = self.rebuild(node)
+        if call.kind is not CallKind.FUNC or call.name not in self._functions:
+            return call
+        function = self._functions[call.name]
+        prefix = function.name + "."
+        names = [prefix + a for a in function.args]
+        return substitute(
+            dict(zip(names, call.args, strict=True)), self._value(function, call.value_index)
+        )
+
+    def _value(self, function: Function, index: int) -> Expr:
+        key = (function.name, index)
+        value = self._values.get(key)
+        if value is None:
+            assert function.init is not None
+            value = self(qualify(function.name + ".", function.init.values[index]))
+            self._values[key] = value
+        return value
+
+
+def can_be_inlined(function: Function) -> bool:
+    """Whether the Func is a plain value of its coordinates."""
+    return (
+        function.init is not None
+        and not function.updates
+        and not function.init.specializations
+    )
+
+
+def inline_functions(node: N, functions: Iterable[Function], calls: CallIndex) -> N:
+    """`node` without calls of the Funcs, for schedule_functions and bounds inference."""
+    return Inliner(functions, calls)(node)

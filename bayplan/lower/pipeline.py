@@ -1,0 +1,188 @@
+"""The list of passes, in order: from Funcs and schedules to the program that targets emit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from bayplan import settings
+from bayplan.ir.stmts import Allocate, Stmt
+from bayplan.ir.walk import iterate
+from bayplan.language.function import Function
+from bayplan.lower.context import Lowering
+from bayplan.lower.names import func_of_storage
+from bayplan.lower.program import Argument, LoweredProgram, Origin
+
+Pass = Callable[[Stmt, Lowering], Stmt]
+
+# Each line names a module of this package and the function of the same name in it. A name may
+# stand more than once.
+BEFORE_READABLE: Final = (
+    # Order: first, so that bounds know the ranges of parameters.
+    "add_parameter_checks",
+    # Order: on the loops as scheduled, where each use stands at its coordinates.
+    "check_aliases",
+    "find_func_bounds",
+    # Order: names are defined again further in from here until uniquify_names.
+    "infer_bounds",
+    # Order: needs the regions as infer_bounds defines them, loop by loop.
+    "slide",
+    "uniquify_names",
+    "simplify_program",
+    # Order: after slide, which shrinks what is touched; before fold_storage, which needs the sizes.
+    "infer_allocation_bounds",
+    # Order: after all that changes what is touched of inputs and outputs.
+    "add_image_checks",
+    "remove_undef",
+    "fold_storage",
+    # Order: after fold_storage, so that what is fetched is what is stored.
+    "inject_prefetch",
+    # Order: promises have served bounds analysis; folding and prefetching were the last to ask.
+    "drop_promises",
+    "skip_stages",
+    "split_tuples",
+    # Order: before flatten_storage, so that strides become constants too.
+    "bound_small_allocations",
+    "flatten_storage",
+    "simplify_program",
+    "bound_loop_extents",
+    "unroll_loops",
+    "vectorize_loops",
+    "simplify_program",
+    "partition_loops",
+    "simplify_program",
+    "trim_no_ops",
+    "choose_storage",
+    "hoist_invariants",
+    "free_early",
+    "plan_storage",
+)
+AFTER_READABLE: Final = ("eliminate_common_subexpressions",)
+
+# What ir.verify may demand of the statement after a pass.
+_STAGE_AFTER: Final = {
+    "flatten_storage": "flattened",
+    "unroll_loops": "unrolled",
+    "vectorize_loops": "vectorized",
+}
+
+
+def lower(
+    functions: Sequence[Function], target: Any, name: str, *, keep_stages: bool = False
+) -> LoweredProgram:
+    """Lowers a pipeline for the driver; to be called within `ir.node.compilation()`.
+
+    Args:
+        functions: the outputs, in order.
+        target: the `Target` that code is made for.
+        name: of the entry point.
+        keep_stages: keep the statement after each pass in `stages`.
+
+    Raises:
+        BayplanError: The algorithm or its schedule is at fault.
+    """
+    run = _Run(keep_stages)
+    lowering = run.timed("prepare", lambda: prepare(functions, target))
+    stmt = run.timed("schedule_functions", lambda: schedule(lowering))
+    run.keep("schedule_functions", stmt)
+    for pass_name in BEFORE_READABLE:
+        if pass_name == "add_image_checks":
+            arguments = collect_arguments(stmt, lowering)
+        stmt = run.one(pass_name, stmt, lowering)
+    readable = stmt
+    for pass_name in AFTER_READABLE:
+        stmt = run.one(pass_name, stmt, lowering)
+    program = LoweredProgram(
+        name, target, arguments, stmt, readable, _find_origins(stmt, lowering)
+    )
+    program.stages = run.stages
+    program.timings = run.timings
+    program.warnings = lowering.warnings
+    return program
+
+
+def prepare(functions: Sequence[Function], target: Any) -> Lowering:
+    """Copies the Funcs of a pipeline, applies wrappers, and orders them."""
+    from bayplan.lower.apply_wrappers import apply_wrappers
+    from bayplan.lower.build_environment import build_environment
+    from bayplan.lower.find_realization_order import find_realization_order
+    from bayplan.lower.simplify_specializations import simplify_specializations
+
+    env = build_environment(functions)
+    # Order: before the order is found, as wrappers change who calls whom.
+    apply_wrappers(env)
+    lowering = Lowering([f.name for f in functions], env, target)
+    lowering.order, lowering.fused_groups = find_realization_order(lowering.outputs, env)
+    simplify_specializations(env)
+    return lowering
+
+
+def schedule(lowering: Lowering) -> Stmt:
+    """The initial loop nests."""
+    from bayplan.lower.schedule_functions import schedule_functions
+
+    return schedule_functions(lowering)
+
+
+def collect_arguments(stmt: Stmt, lowering: Lowering) -> list[Argument]:
+    """The arguments of the entry point."""
+    from bayplan.lower.collect_arguments import collect_arguments
+
+    return collect_arguments(stmt, lowering)
+
+
+def load_pass(name: str) -> Pass:
+    """The pass of that name; its module is imported at its first use."""
+    try:
+        found: Pass = getattr(import_module(f"bayplan.lower.{name}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != f"bayplan.lower.{name}":
+            raise
+        return lambda stmt, lowering: stmt
+    return found
+
+
+class _Run:
+    """One run of the passes: times them, keeps statements, verifies under the debug setting."""
+
+    def __init__(self, keep_stages: bool) -> None:
+        self.stages: list[tuple[str, Stmt]] = []
+        self.timings: list[tuple[str, float]] = []
+        self._keep_stages = keep_stages
+        self._verify = bool(settings.value("VERIFY"))
+        self._stage = "scheduled"
+
+    def timed(self, name: str, action: Callable[[], Any]) -> Any:
+        """What the action gives; its time is noted."""
+        start = time.perf_counter()
+        result = action()
+        self.timings.append((name, time.perf_counter() - start))
+        return result
+
+    def keep(self, name: str, stmt: Stmt) -> None:
+        """Keep the statement after a pass, if asked to."""
+        if self._keep_stages:
+            self.stages.append((name, stmt))
+
+    def one(self, name: str, stmt: Stmt, lowering: Lowering) -> Stmt:
+        """The statement after a pass."""
+        result: Stmt = self.timed(name, lambda: load_pass(name)(stmt, lowering))
+        self.keep(name, result)
+        self._stage = _STAGE_AFTER.get(name, self._stage)
+        if self._verify:
+            from bayplan.ir.verify import verify
+
+            verify(result, self._stage)
+        return result
+
+
+def _find_origins(stmt: Stmt, lowering: Lowering) -> dict[str, Origin]:
+    """The Func and the user's line of each temporary."""
+    origins: dict[str, Origin] = {}
+    for node in iterate(stmt):
+        if type(node) is Allocate:
+            func = func_of_storage(node.name, lowering)
+            origins[node.name] = Origin(func, lowering.where(func))
+    return origins
