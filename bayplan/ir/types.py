@@ -153,7 +153,7 @@ class Type:
         if isinstance(other, float):
             return self.wrap(other) == other
         if self.kind == "float":
-            return int(self.wrap(float(other))) == other
+            return self.wrap(float(other)) == other
         return self.min_value() <= other <= self.max_value()
 
     def _can_represent_type(self, other: Type) -> bool:
