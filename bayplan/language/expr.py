@@ -81,10 +81,10 @@ class Operators:
         return _operate(op.mod, other, self)
 
     def __pow__(self, other: Any) -> Any:
-        return _operate(op.power, self, other, literals=False)
+        return _power(self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return _operate(op.power, other, self, literals=False)
+        return _power(other, self)
 
     def __lshift__(self, other: Any) -> Any:
         return _shift(op.shift_left, op.shift_right, self, other)
@@ -224,23 +224,30 @@ def _operand(value: Any) -> ir.Expr | int | None:
     return _operand(int(number) if isinstance(number, bool) else number)
 
 
-def _operate(build: Any, a: Any, b: Any, literals: bool = True) -> Any:
+def _operate(build: Any, a: Any, b: Any) -> Any:
     """The Expr of a binary operation; NotImplemented where an operand cannot stand in one."""
     x = _operand(a)
     y = _operand(b)
     if x is None or y is None:
         return NotImplemented
     if type(y) is int:
-        y = _literal_or_expr(y, x, literals)
+        y = _literal_or_expr(y, x)
     elif type(x) is int:
-        x = _literal_or_expr(x, y, literals)
+        x = _literal_or_expr(x, y)
     return Expr(build(x, y))
 
 
-def _literal_or_expr(value: int, other: Any, literals: bool) -> ir.Expr:
-    if literals and _INT32_MIN <= value <= _INT32_MAX:
+def _literal_or_expr(value: int, other: Any) -> ir.Expr:
+    if _INT32_MIN <= value <= _INT32_MAX:
         return literal(value, other.type)
     return _integer(value)
+
+
+def _power(a: Any, b: Any) -> Any:
+    """a ** b; a number on either side keeps its own type."""
+    if not (is_expr_like(a) and is_expr_like(b)):
+        return NotImplemented
+    return Expr(op.power(as_node(a), as_node(b)))
 
 
 def _shift(build: Any, opposite: Any, a: Operators, b: Any) -> Any:

@@ -135,7 +135,9 @@ def lossless_cast(t: Type, e: Expr) -> Expr | None:
     """The value in the type `t` if that surely keeps it, else None."""
     if e.type is t:
         return e
-    if t.can_represent(e.type):
+    # As in Halide, float16 takes over constants only.
+    half_of_integer = t.kind == "float" and t.width == 16 and e.type.kind != "float"
+    if t.can_represent(e.type) and not half_of_integer:
         return cast_node(t, e)
     if type(e) is Cast and e.type.can_represent(e.value.type):
         return lossless_cast(t, e.value)
