@@ -1,40 +1,363 @@
-"""What is known where an expression stands: ranges and alignments of variables, true conditions."""
+"""What is known where an expression stands: ranges and alignments of variables, true conditions.
+
+A `Facts` is a scope; a child knows what its parent knows and more. Whatever is computed under some
+facts (simplified nodes, ranges, alignments) is remembered in the outermost scope in which it is
+the same, so that entering a loop does not throw away what was found outside.
+"""
 
 from __future__ import annotations
 
-from bayplan.ir.exprs import Expr
+from collections.abc import Iterator
+from math import gcd
+from typing import Any
+
+from bayplan.analysis.linear import ZERO, Linear, cache, is_index_type, linear_of
+from bayplan.ir.build import const, logical_not
+from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Call, Expr, Not, Or, Variable
+from bayplan.ir.walk import free_variables
+
+Range = tuple[int | None, int | None]
 
 
 class Facts:
-    """Scope of known things; a child knows what its parent knows and more."""
+    """Scope of known things.
 
-    __slots__ = ("alignments", "bounds", "parent", "truths")
+    Attributes:
+        parent: the scope around this one.
+        names: variables this scope itself says something about.
+        bounds: constant range of variables.
+        alignments: (modulus, remainder) of variables.
+        truths: conditions known to hold (True) or fail (False).
+        lower: terms of a linear form -> a constant it is at least.
+        forms: per variable, in the order known, linear forms that are at least 0.
+        values: variables that stand for another expression wherever they occur.
+        simplified, ranges, aligned: memos; only `analysis` touches them.
+    """
+
+    __slots__ = (
+        "parent",
+        "names",
+        "bounds",
+        "alignments",
+        "truths",
+        "lower",
+        "forms",
+        "values",
+        "opaque",
+        "simplified",
+        "ranges",
+        "aligned",
+        "simplifier",
+    )
 
     def __init__(self, parent: Facts | None = None) -> None:
         self.parent = parent
-        self.bounds: dict[str, tuple[int | None, int | None]] = {}
+        self.names: set[str] = set()
+        self.bounds: dict[str, Range] = {}
         self.alignments: dict[str, tuple[int, int]] = {}
         self.truths: dict[Expr, bool] = {}
+        self.lower: dict[frozenset[tuple[Expr, int]], int] = {}
+        self.forms: dict[str, list[Linear]] = {}
+        self.values: dict[str, Expr] = {}
+        # Something is known that does not hang on a variable, so nothing may be left to the parent.
+        self.opaque = False
+        self.simplified: dict[Expr, Expr] = {}
+        self.ranges: dict[Expr, Range] = {}
+        self.aligned: dict[Expr, tuple[int, int]] = {}
+        self.simplifier: Any = None
+
+    @staticmethod
+    def none() -> Facts:
+        """The facts that hold everywhere in this compilation: none."""
+        known = cache("analysis.facts")
+        found = known.get(0)
+        if found is None:
+            found = known[0] = Facts()
+        return found  # type: ignore[no-any-return]
 
     def child(self) -> Facts:
         """A scope inside this one, to which more can be added."""
         return Facts(self)
 
+    def scope_for(self, e: Expr) -> Facts:
+        """The outermost scope that knows as much about `e` as this one."""
+        scope = self
+        free = free_variables(e)
+        while scope.parent is not None and not scope.opaque and scope.names.isdisjoint(free):
+            scope = scope.parent
+        return scope
+
+    def chain(self) -> Iterator[Facts]:
+        """This scope and those around it, innermost first."""
+        scope: Facts | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def _changed(self, name: str | None) -> None:
+        if name is None:
+            self.opaque = True
+        else:
+            self.names.add(name)
+        if self.simplified or self.ranges or self.aligned:
+            self.simplified = {}
+            self.ranges = {}
+            self.aligned = {}
+            self.simplifier = None
+
     def bound_variable(self, name: str, low: int | None, high: int | None) -> Facts:
         """Know that the variable lies in [low, high]; None: not bounded there."""
+        known_low, known_high = self.range_of_variable(name)
+        if low is None or (known_low is not None and known_low > low):
+            low = known_low
+        if high is None or (known_high is not None and known_high < high):
+            high = known_high
         self.bounds[name] = (low, high)
+        self._changed(name)
         return self
 
     def align_variable(self, name: str, modulus: int, remainder: int) -> Facts:
         """Know that the variable leaves `remainder` when divided by `modulus`."""
         self.alignments[name] = (modulus, remainder)
+        self._changed(name)
         return self
+
+    def define(self, name: str, value: Expr) -> Facts:
+        """Know that the variable stands for `value`, which replaces it wherever it occurs."""
+        self.values[name] = value
+        self._changed(name)
+        return self
+
+    def range_of_variable(self, name: str) -> Range:
+        """The constant range of a variable, (None, None) where nothing is known."""
+        scope: Facts | None = self
+        while scope is not None:
+            found = scope.bounds.get(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return (None, None)
+
+    def alignment_of_variable(self, name: str) -> tuple[int, int]:
+        """(modulus, remainder) of a variable, (1, 0) where nothing is known."""
+        scope: Facts | None = self
+        while scope is not None:
+            found = scope.alignments.get(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return (1, 0)
+
+    def value_of_variable(self, name: str) -> Expr | None:
+        """What stands for a variable, if anything does."""
+        scope: Facts | None = self
+        while scope is not None:
+            found = scope.values.get(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def truth_of(self, condition: Expr) -> bool | None:
+        """Whether the condition was assumed to hold or to fail."""
+        scope: Facts | None = self
+        while scope is not None:
+            if scope.truths:
+                found = scope.truths.get(condition)
+                if found is not None:
+                    return found
+            scope = scope.parent
+        return None
+
+    def lower_bound_of(self, key: frozenset[tuple[Expr, int]]) -> int | None:
+        """A constant that the linear form with these terms is at least, by assumed conditions."""
+        best: int | None = None
+        scope: Facts | None = self
+        while scope is not None:
+            if scope.lower:
+                found = scope.lower.get(key)
+                if found is not None and (best is None or found > best):
+                    best = found
+            scope = scope.parent
+        return best
+
+    def knows_forms(self) -> bool:
+        """Whether any linear condition is assumed here."""
+        scope: Facts | None = self
+        while scope is not None:
+            if scope.lower:
+                return True
+            scope = scope.parent
+        return False
 
     def assume(self, condition: Expr) -> Facts:
-        """Know that the condition holds."""
-        self.truths[condition] = True
+        """Know that the condition holds from here on; also what follows from it at once."""
+        from bayplan.analysis.simplify import simplify
+
+        condition = without_likely(condition)
+        self._assume(condition, True)
+        simplified = simplify(condition, self.parent)
+        if simplified is not condition:
+            self._assume(simplified, True)
         return self
 
+    def _assume(self, condition: Any, holds: bool) -> None:
+        cls = type(condition)
+        if cls is And and holds or cls is Or and not holds:
+            self._assume(condition.a, holds)
+            self._assume(condition.b, holds)
+            return
+        if cls is Not:
+            self._assume(condition.value, not holds)
+            return
+        if cls is Call and condition.name in ("likely", "likely_if_innermost"):
+            self._assume(condition.args[0], holds)
+            return
+        free = free_variables(condition)
+        if not condition.children():
+            return
+        self.truths[condition] = holds
+        self.truths[logical_not(condition)] = not holds
+        for name in free:
+            self._changed(name)
+        if not free:
+            self._changed(None)
+        if condition.type.lane_count == 1:
+            self._assume_linear(condition, holds)
+
+    def _assume_linear(self, condition: Any, holds: bool) -> None:
+        cls = type(condition)
+        if cls not in _FORM_OF or not is_index_type(condition.a.type):
+            return
+        form = linear_of(condition.b).plus(linear_of(condition.a), -1)
+        if cls is EQ:
+            if holds:
+                self.add_form(form)
+                self.add_form(form.times(-1))
+            return
+        strict, turned = _FORM_OF[cls]
+        if turned:
+            form = form.times(-1)
+        if not holds:
+            # not (form >= strict)  is  -form >= 1 - strict
+            form = form.times(-1)
+            strict = 1 - strict
+        self.add_form(form.plus_constant(-strict))
+
+    def add_form(self, form: Linear) -> None:
+        """Know that the linear form is at least 0."""
+        terms = form.terms
+        if not terms:
+            return
+        divisor = gcd(*terms.values())
+        # divisor * T + c >= 0  is  T >= ceil(-c / divisor)
+        least = -(form.constant // divisor)
+        if divisor != 1:
+            terms = {a: c // divisor for a, c in terms.items()}
+            form = Linear(terms, -least)
+        if len(terms) == 1:
+            ((atom, c),) = terms.items()
+            if type(atom) is Variable:
+                if c > 0:
+                    self.bound_variable(atom.name, least, None)
+                else:
+                    self.bound_variable(atom.name, None, -least)
+                return
+        key = frozenset(terms.items())
+        known = self.lower.get(key)
+        if known is None or known < least:
+            self.lower[key] = least
+        free: set[str] = set()
+        for atom in terms:
+            free |= free_variables(atom)
+            if type(atom) is Variable:
+                self.forms.setdefault(atom.name, []).append(form)
+        for name in free:
+            self._changed(name)
+        if not free:
+            self._changed(None)
+
     def loop(self, name: str, minimum: Expr, extent: Expr) -> Facts:
-        """The scope of the body of a loop over `name`."""
-        return self.child()
+        """The scope of the body of a loop over `name` from `minimum`, `extent` times."""
+        from bayplan.analysis.ranges import alignment_of, range_of
+
+        inner = self.child()
+        low, high = range_of(minimum, self)
+        _, longest = range_of(extent, self)
+        last = None if high is None or longest is None else high + longest - 1
+        inner.bounds[name] = (low, last)
+        inner._changed(name)
+        variable = Variable(minimum.type, name)
+        first = linear_of(minimum)
+        own = Linear({variable: 1}, 0)
+        length = linear_of(extent)
+        if first.terms:
+            inner.add_form(own.plus(first, -1))
+        if first.terms or length.terms:
+            inner.add_form(first.plus(length).plus(own, -1).plus_constant(-1))
+        if length.terms:
+            # The body runs, so the loop is not empty.
+            inner.add_form(length.plus_constant(-1))
+        if extent is const(extent.type, 1):
+            modulus, remainder = alignment_of(minimum, self)
+            if modulus != 1:
+                inner.align_variable(name, modulus, remainder)
+        return inner
+
+    def let(self, name: str, value: Expr) -> Facts:
+        """The scope in which `name` stands for `value` and keeps its name."""
+        from bayplan.analysis.ranges import alignment_of, range_of
+
+        inner = self.child()
+        inner._changed(name)
+        if value.type.kind not in ("int", "uint"):
+            return inner
+        inner.bounds[name] = range_of(value, self)
+        if is_index_type(value.type):
+            modulus, remainder = alignment_of(value, self)
+            if modulus != 1:
+                inner.alignments[name] = (modulus, remainder)
+            form = linear_of(value)
+            if form.terms:
+                own = Linear({Variable(value.type, name): 1}, 0).plus(form, -1)
+                inner.add_form(own)
+                inner.add_form(own.times(-1))
+        return inner
+
+
+# For a comparison of a and b: the form b - a (turned: a - b) is at least this.
+_FORM_OF: dict[type, tuple[int, bool]] = {
+    LT: (1, False),
+    LE: (0, False),
+    GT: (1, True),
+    GE: (0, True),
+    EQ: (0, False),
+}
+
+
+def without_likely(e: Expr) -> Expr:
+    """The expression without its likely marks, for proofs."""
+    known = cache("analysis.unlikely")
+    return _strip(e, known)
+
+
+def _strip(e: Any, known: dict[Expr, Expr]) -> Expr:
+    found = known.get(e)
+    if found is not None:
+        return found
+    if type(e) is Call and e.name in ("likely", "likely_if_innermost"):
+        result = _strip(e.args[0], known)
+    else:
+        result = e
+        children = e.children()
+        if children:
+            stripped = [_strip(c, known) for c in children]
+            for old, new in zip(children, stripped):
+                if old is not new:
+                    result = e.with_children(stripped)
+                    break
+    known[e] = result
+    return result
+
+
+__all__ = ["ZERO", "Facts", "Range", "without_likely"]

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayplan.ir.exprs import Const, Expr
+from bayplan.analysis.facts import Facts
+from bayplan.analysis.ranges import alignment_of
+from bayplan.ir.exprs import Expr
 
 
 def modulus_remainder(
-    expr: Expr, scope: Mapping[str, tuple[int, int]] | None = None
+    expr: Expr, scope: Mapping[str, tuple[int, int]] | Facts | None = None
 ) -> tuple[int, int]:
-    """(modulus, remainder) so that expr == k * modulus + remainder; modulus 0: a constant."""
-    if type(expr) is Const and isinstance(expr.value, int):
-        return (0, expr.value)
-    return (1, 0)
+    """(modulus, remainder) so that expr == k * modulus + remainder; modulus 0: a constant.
+
+    Args:
+        expr: an int32 or int64 expression; others give (1, 0).
+        scope: (modulus, remainder) of variables, or facts.
+    """
+    if scope is None:
+        return alignment_of(expr, Facts.none())
+    if isinstance(scope, Facts):
+        return alignment_of(expr, scope)
+    facts = Facts.none().child()
+    for name, (modulus, remainder) in scope.items():
+        if modulus == 0:
+            facts.bound_variable(name, remainder, remainder)
+        facts.align_variable(name, modulus, remainder)
+    return alignment_of(expr, facts)

@@ -1,24 +1,50 @@
-"""Whether evaluating an expression can be left out, repeated or moved."""
+"""Whether evaluating an expression can be left out, repeated or moved.
+
+The answers are computed once per node, from its children, and remembered with the nodes.
+"""
 
 from __future__ import annotations
 
-from bayplan.ir.exprs import Call, Expr, Load
-from bayplan.ir.walk import iterate
+from typing import Any, Final
+
+from bayplan.analysis.linear import cache
+from bayplan.ir.exprs import Call, CallKind, Expr, Load
+
+_READS: Final = 1
+_ACTS: Final = 2
+
+_ACTING: Final = frozenset([CallKind.EXTERN, CallKind.INTRINSIC])
+_READING: Final = frozenset([CallKind.FUNC, CallKind.IMAGE])
 
 
-def is_pure(expr: Expr) -> bool:
-    """Whether the value depends on its variables alone and nothing else happens: no loads."""
-    return not any([_reads_or_acts(n) for n in iterate(expr)])
+def _effects(e: Any, known: dict[Any, int]) -> int:
+    found = known.get(e)
+    if found is not None:
+        return found
+    effects = 0
+    if type(e) is Load:
+        effects = _READS
+    elif type(e) is Call:
+        if e.kind in _ACTING:
+            effects = _ACTS
+        elif e.kind in _READING:
+            effects = _READS
+    for child in e.children():
+        effects |= _effects(child, known)
+    known[e] = effects
+    return effects
 
 
-def has_side_effect(expr: Expr) -> bool:
-    """Whether evaluating does something besides giving a value (loads do not count)."""
-    return any([type(n) is Call and _acts(n) for n in iterate(expr)])
+def is_pure(e: Expr) -> bool:
+    """Whether the value depends on its variables alone, and nothing else happens."""
+    return _effects(e, cache("analysis.effects")) == 0
 
 
-def _acts(call: Call) -> bool:
-    return not call.is_pure() and call.kind.value not in ("func", "image")
+def has_side_effect(e: Expr) -> bool:
+    """Whether evaluating does something besides giving a value (reading memory is not doing)."""
+    return bool(_effects(e, cache("analysis.effects")) & _ACTS)
 
 
-def _reads_or_acts(n: object) -> bool:
-    return type(n) is Load or (type(n) is Call and not n.is_pure())
+def reads_memory(e: Expr) -> bool:
+    """Whether the value depends on the contents of a buffer, allocation or Func."""
+    return bool(_effects(e, cache("analysis.effects")) & _READS)
