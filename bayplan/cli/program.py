@@ -6,8 +6,9 @@ Two conventions serve the applications of this repository and a user's single fi
   ``inputs`` and ``params`` (ImageParams and Params by name), ``values`` (usual values by name),
   ``extents`` and ``mins`` (the usual box of the output) and ``multiples`` (what its extents must
   be multiples of). It may also return a bare Func or Pipeline.
-- A Func or Pipeline at the top level of the module; then the module's top-level ImageParams and
-  Params are its inputs.
+- A Func or Pipeline at the top level of the module.
+
+For a bare Func or Pipeline, the ImageParams and Params that it reads are its inputs.
 """
 
 from __future__ import annotations
@@ -68,14 +69,14 @@ class Program:
         "values",
     )
 
-    def __init__(self, hl: Any, name: str, built: Any, module: Any) -> None:
+    def __init__(self, hl: Any, name: str, built: Any) -> None:
         self.hl = hl
         self.name = name
         target = built if isinstance(built, (hl.Func, hl.Pipeline)) else built.output
         self.pipeline = target if isinstance(target, hl.Pipeline) else hl.Pipeline(target)
         self.outputs = _list_outputs(self.pipeline)
         if target is built:
-            self.inputs, self.params = _scan_parameters(hl, module, self.pipeline)
+            self.inputs, self.params = _find_parameters(self.pipeline)
         else:
             self.inputs = dict(getattr(built, "inputs", None) or {})
             self.params = dict(getattr(built, "params", None) or {})
@@ -110,15 +111,49 @@ def _list_outputs(pipeline: Any) -> list[OutputSlot]:
     return slots
 
 
-def _scan_parameters(hl: Any, module: Any, pipeline: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Gathers the module's top-level ImageParams and Params that the pipeline uses."""
-    used = {argument.name for argument in pipeline.infer_arguments()}
+class _Handle:
+    """An input found in a pipeline, with the methods of ImageParam and Param used here."""
+
+    __slots__ = ("_parameter",)
+
+    def __init__(self, parameter: Any) -> None:
+        self._parameter = parameter
+
+    def parameter(self) -> Any:
+        return self._parameter
+
+    def name(self) -> str:
+        return str(self._parameter.name)
+
+    def type(self) -> Any:
+        return self._parameter.type
+
+    def dimensions(self) -> int:
+        return int(self._parameter.dimensions)
+
+    def set(self, value: Any) -> None:
+        if self._parameter.is_buffer:
+            self._parameter.buffer = value
+        else:
+            self._parameter.value = value
+
+    def get(self) -> Any:
+        return self._parameter.buffer if self._parameter.is_buffer else self._parameter.value
+
+    def reset(self) -> None:
+        self.set(None)
+
+
+def _find_parameters(pipeline: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Gathers the ImageParams and the Params that a pipeline reads, by name."""
     inputs: dict[str, Any] = {}
     params: dict[str, Any] = {}
-    for thing in vars(module).values():
-        for kind, found in ((hl.ImageParam, inputs), (hl.Param, params)):
-            if isinstance(thing, kind) and thing.name() in used:
-                found[strip_number(thing.name())] = thing
+    for argument in pipeline.infer_arguments():
+        source = argument.source
+        # A Buffer that stands in the algorithm itself is no input.
+        if hasattr(source, "is_buffer"):
+            found = inputs if source.is_buffer else params
+            found[strip_number(source.name)] = _Handle(source)
     return inputs, params
 
 
@@ -159,7 +194,7 @@ def load_program(spec: str, hl: Any = None) -> Program:
             f"{path}: {found}(hl) returned {type(built).__name__}; expected a Func, a Pipeline or "
             "an object whose .output is one"
         )
-    return Program(hl, title, built, module)
+    return Program(hl, title, built)
 
 
 def _import_file(path: Path) -> Any:
