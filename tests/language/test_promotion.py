@@ -40,19 +40,19 @@ OPERATORS = {
     "**": lambda a, b: a**b,
 }
 
-FUNCTIONS = (
-    "min max absd atan2 hypot pow saturating_add saturating_sub halving_add halving_sub "
-    "rounding_halving_add widening_add widening_sub widening_mul div_round_to_zero "
-    "mod_round_to_zero rounding_shift_left rounding_shift_right widening_shift_left "
-    "widening_shift_right"
-).split()
+FUNCTIONS = """
+    min max absd atan2 hypot pow saturating_add saturating_sub halving_add halving_sub
+    rounding_halving_add widening_add widening_sub widening_mul div_round_to_zero
+    mod_round_to_zero rounding_shift_left rounding_shift_right widening_shift_left
+    widening_shift_right
+""".split()  # noqa: SIM905
 
-UNARY = (
-    "abs sin cos tan exp log sqrt floor ceil round trunc fract is_nan is_inf is_finite popcount "
-    "count_leading_zeros count_trailing_zeros likely logical_not erf fast_exp fast_log "
-    "fast_inverse fast_inverse_sqrt i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 i8_sat u8_sat i16_sat "
-    "u16_sat i32_sat u32_sat i64_sat u64_sat"
-).split()
+UNARY = """
+    abs sin cos tan exp log sqrt floor ceil round trunc fract is_nan is_inf is_finite popcount
+    count_leading_zeros count_trailing_zeros likely logical_not erf fast_exp fast_log
+    fast_inverse fast_inverse_sqrt i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 i8_sat u8_sat i16_sat
+    u16_sat i32_sat u32_sat i64_sat u64_sat
+""".split()  # noqa: SIM905
 
 # Halide lets these through to fail (or not) in code generation; here they are refused at once.
 STRICTER = {"&", "|", "^", "<<", ">>"}
@@ -111,7 +111,9 @@ def test_operators_on_two_exprs(op: str, a: Any, b: Any) -> None:
 @settings(max_examples=400, deadline=None)
 @given(op=st.sampled_from(sorted(OPERATORS)), a=kinds, n=st.one_of(ints, floats, st.booleans()))
 def test_operators_with_a_number(op: str, a: Any, n: Any) -> None:
-    stricter = op in STRICTER and (a[0] == "Float" or isinstance(n, float) or abs(n) >= 2**31)
+    stricter = op in STRICTER and (a[0] == "Float" or isinstance(n, float))
+    if op in ("<<", ">>") and abs(n) >= 2**31:
+        return
     agree(lambda hl: OPERATORS[op](operand(hl, a), n), f"{a} {op} {n}", stricter)
     if op not in ("<<", ">>"):
         agree(lambda hl: OPERATORS[op](n, operand(hl, a)), f"{n} {op} {a}", stricter)
@@ -124,6 +126,8 @@ def test_functions_of_two(name: str, a: Any, b: Any) -> None:
     stricter = ("shift" in name or name.startswith("widening")) and (
         on_float or a[1] in (1, 64) or "64" in str(b) or isinstance(b, int)
     )
+    if "shift" in name and isinstance(b, int) and abs(b) >= 2**31:
+        return
     if name == "widening_mul" and on_float:
         # Halide refuses some pairs of float and integer and takes others by accident.
         return
