@@ -290,7 +290,9 @@ def _destination_buffers(
             )
     for d, extent in enumerate(extents):
         if extent < 0:
-            raise BufferError(f"the size {extent} in dimension {d} is negative")
+            raise BufferError(
+                f"the size {extent} in dimension {d} of Func {functions[0].name} is negative"
+            )
     return [Buffer(p.type, extents) for p in parameters], True
 
 

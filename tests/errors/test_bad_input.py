@@ -41,9 +41,9 @@ CASES = {
         "BP-B001",
         ["image", "uint16", "uint8"],
         """
-image = hl.ImageParam(hl.UInt(16), 1, "image")
+image = hl.ImageParam(hl.UInt(16), 1, "image")  #!
 f[x] = image[x]
-image.set(hl.Buffer(np.zeros(8, np.uint8)))  #!
+image.set(hl.Buffer(np.zeros(8, np.uint8)))
 """,
     ),
     "wrong element type of the output": case(
@@ -60,9 +60,9 @@ f.realize(hl.Buffer(np.zeros(8, np.uint8)))  #!
         "BP-B001",
         ["image", "2", "3"],
         """
-image = hl.ImageParam(hl.UInt(8), 2, "image")
+image = hl.ImageParam(hl.UInt(8), 2, "image")  #!
 f[x, y] = image[x, y]
-image.set(hl.Buffer(np.zeros((3, 4, 5), np.uint8)))  #!
+image.set(hl.Buffer(np.zeros((3, 4, 5), np.uint8)))
 """,
     ),
     "input too small": case(
@@ -255,8 +255,8 @@ f.realize([8, 8])
         "BP-B001",
         ["f", "2", "1"],
         """
-f[x] = (x, x + 1)
-f.realize([hl.Buffer(np.zeros(4, np.int32))])  #!
+f[x] = (x, x + 1)  #!
+f.realize([hl.Buffer(np.zeros(4, np.int32))])
 """,
     ),
     "output that is the input": case(
