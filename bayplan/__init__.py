@@ -43,6 +43,7 @@ from bayplan.language.bits import (
     extract_bits,
     popcount,
 )
+from bayplan.language import boundary_conditions as BoundaryConditions  # noqa: N812
 from bayplan.language.buffer import Buffer, BufferDimension
 from bayplan.language.casts import (
     cast,
@@ -92,7 +93,18 @@ from bayplan.language.fixed_point import (
 from bayplan.language.func import Func, funcs
 from bayplan.language.func_ref import FuncRef, FuncTupleElementRef
 from bayplan.language.image_param import Dimension, ImageParam, OutputImageParam
+from bayplan.language.inline_reductions import (
+    argmax,
+    argmin,
+    maximum,
+    minimum,
+    product,
+    saturating_sum,
+    sum,
+)
+from bayplan.language.lambda_func import lambda_func
 from bayplan.language.loop_level import LoopLevel
+from bayplan.language.loop_names import VarOrRVar
 from bayplan.language.markers import (
     likely,
     likely_if_innermost,

@@ -26,7 +26,7 @@ def _finished(e: Expr, free: list[Expr], tag: int) -> Expr:
     """`e` in which each random call depends on the coordinates and on the definition."""
     for n in iterate(e):
         if type(n) is Call and n.name in _RANDOM:
-            from bayplan.language.random import finish_random
+            from bayplan.language.random_calls import finish_random
 
             return finish_random(e, free, tag)
     return e

@@ -63,10 +63,12 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
             self._function = new_function(None)
             self[Var(PLACEHOLDER)] = value
             return
+        if hasattr(value, "function"):
+            # An ImageParam stands for a Func of its own already.
+            self._function = value.function()
+            return
         if hasattr(value, "dimensions") and hasattr(value, "name"):
-            # A Buffer, or an ImageParam, after which Halide names the Func.
-            buffer = type(value).__name__ == "Buffer"
-            self._function = new_function(None if buffer else f"{value.name()}_im")
+            self._function = new_function(None)
             args = [Var.implicit(i) for i in range(value.dimensions())]
             self[tuple(args)] = value[tuple(args)]
             return
@@ -215,7 +217,7 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
             if not f.required_types or f.required_dimensions is None:
                 raise DefinitionError(f"{f.name} is not defined yet, so it has no output buffer")
             f.output_buffers = output_parameters(f.name, f.required_types, f.required_dimensions)
-        return [OutputImageParam.of(p) for p in f.output_buffers]
+        return [OutputImageParam(p) for p in f.output_buffers]
 
     def output_buffer(self) -> Any:
         """The buffer that the value is written to, to constrain it."""
