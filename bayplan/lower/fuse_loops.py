@@ -208,8 +208,11 @@ class _Group:
                 shift = sub(parent_min, own_min)
             else:
                 shift = sub(parent_max, own_max)
-            shifts[prefix + dims[i].var] = sub(int32(0), shift)
-            bounds[prefix + dims[i].var] = (add(own_min, shift), add(own_max, shift))
+            shifts[prefix + dims[i].var] = _simpler(sub(int32(0), shift))
+            bounds[prefix + dims[i].var] = (
+                _simpler(add(own_min, shift)),
+                _simpler(add(own_max, shift)),
+            )
 
     def _unite(
         self,

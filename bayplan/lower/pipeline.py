@@ -25,10 +25,11 @@ BEFORE_READABLE: Final = (
     # Order: on the loops as scheduled, where each use stands at its coordinates.
     "check_aliases",
     "find_func_bounds",
+    "clamp_unsafe_accesses",
     # Order: names are defined again further in from here until uniquify_names.
     "infer_bounds",
     # Order: needs the regions as infer_bounds defines them, loop by loop.
-    "slide",
+    "slide_windows",
     "uniquify_names",
     "simplify_program",
     # Order: after slide, which shrinks what is touched; before fold_storage, which needs the sizes.

@@ -25,7 +25,7 @@ _WORDS = {
     ForKind.GPUThread: "gpu_thread",
     ForKind.GPULane: "gpu_lane",
 }
-_PASSES = ("find_func_bounds", "infer_bounds", "slide", "uniquify_names", "simplify_program")
+_PASSES = ("find_func_bounds", "infer_bounds", "slide_windows", "uniquify_names", "simplify_program")
 
 
 def print_loop_nest(functions: Sequence[Function], target: Any = None) -> str:

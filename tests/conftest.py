@@ -1,0 +1,35 @@
+"""Options of the whole suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--refresh-golden` writes the expected texts anew instead of comparing with them."""
+    parser.addoption("--refresh-golden", action="store_true", help="write golden files anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares a text with a file in the folder `golden` beside the test.
+
+    Called as golden("name.txt", text). Run with `--refresh-golden` to write the file.
+    """
+    folder = Path(str(request.path)).parent / "golden"
+    refresh = bool(request.config.getoption("--refresh-golden"))
+
+    def check(name: str, text: str) -> None:
+        path = folder / name
+        if not text.endswith("\n"):
+            text += "\n"
+        if refresh:
+            folder.mkdir(exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"{path} does not exist; run with --refresh-golden"
+        assert text == path.read_text()
+
+    return check
