@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bayplan.ir.build import cast, constant_value
+from bayplan.ir.build import constant_value
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import ForKind
@@ -19,6 +19,7 @@ from bayplan.language.loop_names import (
     name_matches,
     short_name,
 )
+from bayplan.language.promotion import lossless_cast
 from bayplan.language.schedule import OUTERMOST, DimType, Split, SplitKind, TailStrategy
 
 if TYPE_CHECKING:
@@ -46,12 +47,13 @@ def find_loop(stage: Stage, v: VarOrRVar, purpose: str) -> int:
 
 def split_factor(stage: Stage, old: str, factor: Expr) -> Expr:
     """The factor as int32."""
-    if not INT32._can_represent_type(factor.type):
+    fitting = lossless_cast(INT32, factor)
+    if fitting is None:
         raise refuse(stage, f"the factor to split {old} by is a {factor.type}, not an int32")
-    value = constant_value(factor)
+    value = constant_value(fitting)
     if value is not None and value <= 0:
         raise refuse(stage, f"the factor to split {old} by is {value}; it must be positive")
-    return cast(INT32, factor)
+    return fitting
 
 
 def _inner_parts(stage: Stage) -> set[str]:
@@ -174,8 +176,8 @@ _FUSED_TYPE = (DimType.ImpureRVar, DimType.PureRVar, DimType.PureVar)
 
 def fuse_loops(stage: Stage, inner: VarOrRVar, outer: VarOrRVar, fused: VarOrRVar) -> None:
     """Replace two loops by one that runs over all pairs, `inner` fastest."""
-    if not fused.is_rvar and (inner.is_rvar or outer.is_rvar):
-        part = inner if inner.is_rvar else outer
+    if fused.is_rvar != (inner.is_rvar or outer.is_rvar):
+        part = outer if outer.is_rvar else inner
         raise refuse(stage, f"the {part.what()} cannot be fused into the {fused.what()}")
     dims = stage.definition.schedule.dims
     find_loop(stage, inner, "fuse as the inner one")
@@ -203,6 +205,8 @@ def fuse_loops(stage: Stage, inner: VarOrRVar, outer: VarOrRVar, fused: VarOrRVa
             where,
         )
     )
+    # A parallel loop that an impure RVar was fused into must be allowed again.
+    set_loop_kind(stage, fused, dim.kind)
 
 
 def rename_loop(stage: Stage, old: VarOrRVar, new: VarOrRVar) -> None:

@@ -91,9 +91,10 @@ class _Projection:
         exact = old.multiple is not None and is_zero(mod(old.multiple, factor))
         count = div(add(old.extent, sub(factor, 1)), factor)
         self.ranges[split.inner] = _Range(int32(0), factor, factor)
-        self.ranges[split.outer] = _Range(
-            int32(0), count, div(old.multiple, factor) if exact and old.multiple else None
-        )
+        multiple = None
+        if exact and old.multiple is not None:
+            multiple = count = div(old.multiple, factor)
+        self.ranges[split.outer] = _Range(int32(0), count, multiple)
         value = add(add(mul(outer, factor), old.min), inner)
         if not exact and not is_one(factor):
             self.guards.append(le(value, old.max()))
@@ -193,6 +194,8 @@ class _Factoring:
                 raise refuse(self.stage, f"{rvar.name_} is not an RVar, so it cannot be factored")
             if var in taken:
                 raise refuse(self.stage, f"rfactor cannot make {var}, which names a loop already")
+            if at in [known for known, _ in pairs]:
+                raise refuse(self.stage, f"rfactor is given {rvar.name_} twice")
             taken.append(var)
             pairs.append((at, var))
         pairs.sort()

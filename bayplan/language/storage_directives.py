@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from bayplan.ir.build import cast, is_const, mod
+from bayplan.ir.build import is_const, mod
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.source import user_line
 from bayplan.ir.types import INT32
 from bayplan.language import changes
+from bayplan.language.expr import Expr as UserExpr
 from bayplan.language.expr import as_node
 from bayplan.language.function import Function
 from bayplan.language.loop_level import level_of
 from bayplan.language.loop_names import list_loops, name_matches, var_name
+from bayplan.language.promotion import lossless_cast
 from bayplan.language.rdom import as_range
 from bayplan.language.schedule import Bound, FuncSchedule, LoopLevel, StorageDim
 
@@ -48,12 +50,18 @@ class StorageDirectives:
 
     def _int32(self, value: Any, what: str) -> Expr:
         node = as_node(value)
-        if not INT32._can_represent_type(node.type):
+        fitting = lossless_cast(INT32, node)
+        if fitting is None:
             raise ScheduleError(
                 f"in the schedule of {self.function().name}: the {what} is a {node.type}, which "
                 "does not fit an int32"
             )
-        return cast(INT32, node)
+        return fitting
+
+    def _maybe_int32(self, value: Any, what: str) -> Expr | None:
+        if value is None or (isinstance(value, UserExpr) and not value.defined()):
+            return None
+        return self._int32(value, what)
 
     # Where.
 
@@ -132,7 +140,7 @@ class StorageDirectives:
 
     def bound(self, var: Any, min: Any, extent: Any) -> Self:  # noqa: A002
         """Promise the range of a Var, which a call then checks; `min` may be None."""
-        low = None if min is None else self._int32(min, "min")
+        low = self._maybe_int32(min, "min")
         size = self._int32(extent, "extent")
         name = self._pure_var(var, "bound")
         self._schedule().bounds.append(Bound(name, low, size, where=user_line()))
@@ -175,8 +183,8 @@ class StorageDirectives:
         """Say what range a Var usually has."""
         self._estimate(
             self._pure_var(var, "estimate"),
-            None if min is None else self._int32(min, "min"),
-            None if extent is None else self._int32(extent, "extent"),
+            self._maybe_int32(min, "min"),
+            self._maybe_int32(extent, "extent"),
         )
         return self
 
@@ -190,7 +198,7 @@ class StorageDirectives:
             )
         for name, bounds in zip(func.args, estimates, strict=True):
             low, size = as_range(bounds)
-            self._estimate(name, self._int32(low, "min"), self._int32(size, "extent"))
+            self._estimate(name, self._maybe_int32(low, "min"), self._maybe_int32(size, "extent"))
         return self
 
     # Layout.
