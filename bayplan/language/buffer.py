@@ -101,7 +101,7 @@ class Buffer(Layout):
     def _again(self) -> Buffer:
         result = Buffer()
         result._share(self)
-        result._name_it(None)
+        result._name_it(self._name if self._named else None)
         return result
 
     # Other ways to make one.

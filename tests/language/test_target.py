@@ -1,0 +1,69 @@
+"""Targets: their text, their features, their vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+import bayplan as hl
+
+F = hl.TargetFeature
+TEXTS = [
+    "x86-64-linux",
+    "x86-64-linux-avx",
+    "x86-64-linux-avx2-f16c-fma-sse41",
+    "x86-64-linux-avx512",
+    "x86-64-linux-avx512_skylake",
+    "x86-64-linux-avx512_knl",
+    "arm-64-linux",
+    "arm-32-android-cuda-debug-jit-opencl",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_goes_there_and_back(text: str) -> None:
+    assert str(hl.Target(text)) == text
+    assert hl.Target(text) == hl.Target(hl.Target(text).to_string())
+
+
+@pytest.mark.parametrize("text", TEXTS[:6])
+def test_vector_sizes_are_those_of_halide(text: str) -> None:
+    halide = pytest.importorskip("halide")
+    for kind, bits in (("UInt", 8), ("Int", 16), ("Int", 32), ("Float", 32), ("Float", 64)):
+        ours = hl.Target(text).natural_vector_size(getattr(hl, kind)(bits))
+        theirs = halide.Target(text).natural_vector_size(getattr(halide, kind)(bits))
+        assert ours == theirs, (kind, bits)
+
+
+def test_the_host() -> None:
+    halide = pytest.importorskip("halide")
+    for kind, bits in (("UInt", 8), ("Float", 32)):
+        ours = hl.get_host_target().natural_vector_size(getattr(hl, kind)(bits))
+        assert ours == halide.get_host_target().natural_vector_size(getattr(halide, kind)(bits))
+    assert hl.get_jit_target_from_environment().has_feature(F.JIT)
+    assert hl.Target("host-opencl").has_gpu_feature()
+
+
+def test_features() -> None:
+    t = hl.Target(hl.TargetOS.Linux, hl.TargetArch.X86, 64, [F.SSE41])
+    assert t.with_feature(F.AVX).has_feature(F.AVX)
+    assert not t.has_feature(F.AVX)
+    t.set_features([F.AVX, F.AVX2])
+    t.set_feature(F.SSE41, False)
+    assert str(t) == "x86-64-linux-avx-avx2"
+    assert t.features_all_of([F.AVX, F.AVX2]) and not t.features_any_of([F.SSE41])
+    assert t.maximum_buffer_size() == 2**31 - 1
+    assert t.with_feature(F.LargeBuffers).maximum_buffer_size() == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "text", ["host-unknowntoken", "x86-23", "x86-0", "0-arch_unknown-os_unknown-sse41", "sse-host"]
+)
+def test_texts_that_are_no_target(text: str) -> None:
+    assert not hl.Target.validate_target_string(text)
+    with pytest.raises(hl.DefinitionError, match="does not name a target"):
+        hl.Target(text)
+
+
+def test_a_target_without_a_machine_has_no_vectors() -> None:
+    with pytest.raises(hl.DefinitionError, match="arch_unknown"):
+        hl.Target().natural_vector_size(hl.UInt(8))
