@@ -66,7 +66,8 @@ def wrap(value: Array, t: Type) -> Array:
 
     low = int(t.min_value())
     size = 1 << t.width
-    return ((np.asarray(value, object) - low) % size + low).astype(dtype_of(t))
+    # Arithmetic on an array without dimensions gives a plain number.
+    return np.asarray((value - low) % size + low, object).astype(dtype_of(t))
 
 
 def saturate(value: Array, t: Type) -> Array:
@@ -74,8 +75,8 @@ def saturate(value: Array, t: Type) -> Array:
     import numpy as np
 
     low, high = int(t.min_value()), int(t.max_value())
-    clamped = np.minimum(np.maximum(np.asarray(value, object), low), high)
-    return clamped.astype(dtype_of(t))
+    clamp = np.frompyfunc(lambda v: min(max(v, low), high), 1, 1)
+    return np.asarray(clamp(np.asarray(value, object)), object).astype(dtype_of(t))
 
 
 def shift(a: Array, b: Array, left: bool) -> Array:
@@ -106,13 +107,15 @@ def _each(function: Callable[[int], int]) -> Callable[[Array], Array]:
 
 def bit_count(name: str, value: Array, t: Type) -> Array:
     """popcount, count_leading_zeros, count_trailing_zeros of the type's bits."""
+    import numpy as np
+
     mask = (1 << t.width) - 1
     functions = {
         "popcount": lambda k: (k & mask).bit_count(),
         "count_leading_zeros": lambda k: t.width - (k & mask).bit_length(),
         "count_trailing_zeros": lambda k: ((k & -k).bit_length() - 1) if k & mask else t.width,
     }
-    return _each(functions[name])(exact(value)).astype(dtype_of(t))
+    return np.asarray(_each(functions[name])(exact(value)), dtype_of(t))
 
 
 def lerp(zero: Array, one: Array, weight: Array, t: Type, weight_type: Type) -> Array:

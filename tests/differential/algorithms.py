@@ -31,6 +31,9 @@ class Algorithm:
         self.sources: list[Stage] = []
         self.stages: list[Stage] = []
         self.upscales = 2
+        # Two stages that do not depend on each other, for compute_with.
+        self.siblings: list[Stage] = []
+        self.hidden: Stage | None = None
         self.counter = 0
         self.params: list[Value] = []
 
@@ -47,17 +50,20 @@ class Algorithm:
         if choices.chance(40):
             program.params.append(("p0", "i32", choices.between(0, 6)))
             self.params.append(Value("p0", "i32", 0, 6))
-        count = choices.between(1, 5)
+        count = choices.weighted([(1, 1), (4, 2), (5, 3), (4, 4), (2, 5)])
+        pair_at = choices.below(count - 2) if count > 2 and choices.chance(15) else count
         for i in range(count):
-            self._draw_stage(f"f{i}", is_output=i == count - 1)
+            paired = i - pair_at in (0, 1)
+            self.hidden = self.stages[-1] if i == pair_at + 1 else None
+            self._draw_stage(f"f{i}", is_output=i == count - 1, paired=paired)
         self._finish()
 
-    def _draw_stage(self, name: str, is_output: bool) -> None:
+    def _draw_stage(self, name: str, is_output: bool, paired: bool) -> None:
         choices = self.choices
-        if not is_output and choices.chance(12):
+        if not is_output and not paired and choices.chance(12):
             self._draw_boundary(name)
             return
-        dims = choices.weighted([(6, 2), (3, 1), (2, 3)])
+        dims = 2 if paired else choices.weighted([(6, 2), (3, 1), (2, 3)])
         # The wheel takes no numpy array of uint64.
         allowed = OUTPUT_TYPES if is_output else TYPES
         kinds = [choices.pick(allowed)]
@@ -69,7 +75,9 @@ class Algorithm:
         args = ", ".join(COORDINATES[:dims])
         self._line(f'{name} = hl.Func("{name}")')
         self._line(f"{name}[{args}] = {_tuple([v.text for v in stage.values])}")
-        if choices.chance(35):
+        if paired:
+            self.siblings.append(stage)
+        elif choices.chance(35):
             for _ in range(choices.between(1, 2)):
                 draw_update(self, stage)
         self.stages.append(stage)
@@ -127,6 +135,8 @@ class Algorithm:
     ) -> Value | None:
         choices = self.choices
         candidates = [*reversed(self.stages), *self.sources]
+        if self.hidden is not None:
+            candidates.remove(self.hidden)
         callee = choices.pick(candidates)
         inside = [v for v in scope.coordinates if v.text not in COORDINATES]
         indices = [self._index(scope, stage, inside, d) for d in range(callee.dims)]
@@ -202,6 +212,9 @@ class Algorithm:
         name, rvars = self._domain(choices.weighted([(3, 1), (1, 2)]))
         inner = Scope(choices, scope.coordinates + rvars, scope.load, self.params, None)
         body = inner.expression(kind, choices.between(0, 1))
+        if not any(r.text in body.text for r in rvars):
+            # What a reduction of something that does not vary means is not agreed upon.
+            return None
         count = 1
         for r in rvars:
             count *= int(r.high - r.low) + 1

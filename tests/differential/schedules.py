@@ -125,6 +125,7 @@ class Scheduler:
         choices = self.choices
         if stage is not self.output:
             where = choices.weighted([(3, "root"), (4, "at"), (3, "inline")])
+            where = "root" if stage in self.algorithm.siblings else where
             heavy = len(stage.uses) * len(self.users[stage]) > 6 or len(self.inlined) > 2
             if where == "inline" and (heavy or (stage.rvars and choices.chance(70))):
                 where = "root"
@@ -142,10 +143,10 @@ class Scheduler:
         wrapper = stage is not self.output and choices.chance(6)
         if stage is self.output and choices.chance(15):
             self._bound_output()
+        factored = bool(stage.rfactorable) and choices.chance(60) and self._rfactor(stage)
         for nest in self.nests[stage]:
-            self._transform(nest)
-        if stage.rfactorable and choices.chance(30):
-            self._rfactor(stage)
+            if stage not in self.algorithm.siblings and not (factored and nest.definition == stage.rfactorable[0] + 1):
+                self._transform(nest)
         self._storage(stage)
         if stage is not self.output and choices.chance(5):
             factor = choices.pick((2, 4))
@@ -433,17 +434,13 @@ class Scheduler:
         if choices.chance(10):
             self._line(f"{stage.name}.store_in(hl.MemoryType.Heap)")
 
-    def _rfactor(self, stage: Stage) -> None:
+    def _rfactor(self, stage: Stage) -> bool:
         """Splits a reduction: partial results by one RVar, then their combination."""
         update = stage.rfactorable[0]
         nest = self.nests[stage][update + 1]
-        if nest.touched:
-            return
         rvars = stage.rvars[update]
-        if len(rvars) < 2 or len(stage.values) > 1:
-            return
-        if self._uses_in(stage, update + 1):
-            return
+        if len(rvars) < 2 or self._uses_in(stage, update + 1):
+            return False
         u = self._fresh("u", False)
         name = f"{stage.name}_part"
         self._line(f"{name} = {nest.text}.rfactor({self.choices.pick(rvars)}, {u})")
@@ -451,6 +448,7 @@ class Scheduler:
         if self.choices.chance(50):
             self._line(f"{name}.update(0).parallel({u})")
         self.closed.add(stage)
+        return True
 
     def _uses_in(self, stage: Stage, definition: int) -> bool:
         return any(d == definition and not c.is_input for d, c, _ in stage.uses)
@@ -488,25 +486,12 @@ class Scheduler:
 
     def _pair_up(self) -> None:
         """compute_with for two roots that do not depend on each other and have plain loops."""
-        if not self.choices.chance(30):
+        pair = [s for s in self.algorithm.siblings if s in self.nests and s not in self.closed]
+        if len(pair) < 2:
             return
-        plain = [
-            s
-            for s, nests in self.nests.items()
-            if s is not self.output
-            and s not in self.closed
-            and not self.paths[s]
-            and len(nests) == 1
-            and not nests[0].touched
-            and all(self.paths[t][:1] != [(s.name, t.name)] for t in self.paths)
-        ]
-        for i, a in enumerate(plain):
-            for b in plain[i + 1 :]:
-                if a.vars == b.vars and not self._depends(a, b) and not self._depends(b, a):
-                    d = self.choices.below(a.dims)
-                    self._line(f"{a.name}.compute_with({b.name}, {a.vars[d]})")
-                    return
-
-    def _depends(self, a: Stage, b: Stage) -> bool:
-        """Whether `a` needs `b`."""
-        return any(c is b or (not c.is_input and self._depends(c, b)) for _, c, _ in a.uses)
+        a, b = pair
+        d = self.choices.below(a.dims)
+        align = self.choices.pick(("", ", hl.LoopAlignStrategy.AlignStart"))
+        # Producers computed in the loops of either would have to move.
+        if all(path[0][0] not in (a.name, b.name) for path in self.paths.values() if path):
+            self._line(f"{a.name}.compute_with({b.name}, {a.vars[d]}{align})")
