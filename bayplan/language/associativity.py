@@ -84,7 +84,7 @@ class _ReplaceSelf(Rewriter):
         self.args = args
         self.elsewhere = False
 
-    def rewrite_Call(self, node: Call) -> Expr:  # noqa: N802
+    def rewrite_Call(self, node: Call) -> Expr:
         if node.kind is not CallKind.FUNC or node.name != self.func:
             rebuilt: Expr = self.rebuild(node)
             return rebuilt
@@ -354,7 +354,7 @@ def _coefficients(e: Expr, xs: Sequence[Variable]) -> dict[int, Expr] | None:
         return a | b
     if type(e) is Mul:
         for x, factor in ((e.a, e.b), (e.b, e.a)):
-            if x in xs and all([_free_of(factor, other) for other in xs]):
+            if x in xs and all(_free_of(factor, other) for other in xs):
                 return {xs.index(x): factor}  # type: ignore[arg-type]
     return None
 

@@ -51,8 +51,7 @@ def _bound(value: Any, what: str, dim: int, kind: str) -> Expr | None:
 def _box(kind: str, name: str, dimensions: int, bounds: Sequence[Any]) -> Box:
     if len(bounds) > dimensions:
         raise DefinitionError(
-            f"{kind} is given bounds for {len(bounds)} dimensions, "
-            f"but {name} has {dimensions}"
+            f"{kind} is given bounds for {len(bounds)} dimensions, but {name} has {dimensions}"
         )
     box: Box = []
     for i, entry in enumerate(bounds):

@@ -290,7 +290,7 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
 
 
 def _are_types(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all([isinstance(v, Type) for v in value])
+    return isinstance(value, list | tuple) and all(isinstance(v, Type) for v in value)
 
 
 def _only(values: Sequence[Any], name: str) -> Any:

@@ -42,7 +42,7 @@ def same_nodes(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     """Whether the expressions are equal one by one."""
     if len(a) != len(b):
         return False
-    return all([reintern(x) is reintern(y) for x, y in zip(a, b, strict=True)])
+    return all(reintern(x) is reintern(y) for x, y in zip(a, b, strict=True))
 
 
 class FuncRef(Operators):
@@ -199,8 +199,8 @@ class FuncRef(Operators):
         if func.init is None:
             args = self._with_implicit(values)
             names = [
-                arg.name if type(arg) is Variable and arg.source is None else unique_letter_name("v")
-                for arg in args
+                a.name if type(a) is Variable and a.source is None else unique_letter_name("v")
+                for a in args
             ]
             types = func.required_types or [v.type for v in values]
             define_pure(func, names, [const(t, init) for t in types])

@@ -87,9 +87,7 @@ class _Reduction:
         t = self.function.output_types[index]
         function = self.function
         function.frozen = True
-        return Expr(
-            Call(t, function.name, tuple(self.call_args), CallKind.FUNC, function, index)
-        )
+        return Expr(Call(t, function.name, tuple(self.call_args), CallKind.FUNC, function, index))
 
 
 def _arguments(
@@ -141,7 +139,7 @@ def _reduce(
     return reduction.result()
 
 
-def sum(*args: Any, **named: Any) -> Expr:  # noqa: A001
+def sum(*args: Any, **named: Any) -> Expr:
     """The sum of an expression over its RDom: sum(expr), sum(rdom, expr), with a name or Func."""
     return _reduce("sum", op.add, lambda t: 0, args, named)
 
@@ -181,9 +179,7 @@ def _reduce_position(
     count = len(domain.variables)
     new = [*[Variable(INT32, r.var, domain) for r in domain.variables], reduction.value]
     condition = better(reduction.value, reduction.own(count))
-    reduction.update(
-        [ir.Select(condition, value, reduction.own(i)) for i, value in enumerate(new)]
-    )
+    reduction.update([ir.Select(condition, value, reduction.own(i)) for i, value in enumerate(new)])
     return tuple([reduction.result(i) for i in range(count + 1)])
 
 

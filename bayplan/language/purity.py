@@ -117,10 +117,7 @@ class _Proof:
 
     def never_meet(self, ours: tuple[Expr, ...], theirs: tuple[Expr, ...]) -> bool:
         """Whether the two places differ in some dimension."""
-        for a, b in zip(ours, theirs, strict=True):
-            if self.never_equal(a, b):
-                return True
-        return False
+        return any(self.never_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
 def _self_references(func: str, definition: Definition) -> list[tuple[Expr, ...]]:
@@ -141,4 +138,4 @@ def is_parallel_safe(rvar: str, func: str, definition: Definition) -> bool:
     store = tuple([reintern(arg) for arg in definition.args])
     if not proof.never_meet(store, store):
         return False
-    return all([proof.never_meet(load, store) for load in _self_references(func, definition)])
+    return all(proof.never_meet(load, store) for load in _self_references(func, definition))

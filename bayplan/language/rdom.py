@@ -93,9 +93,9 @@ class Range:
 
     __slots__ = ("min", "extent")
 
-    def __init__(self, min: Any = None, extent: Any = None) -> None:  # noqa: A002
+    def __init__(self, min: Any = None, extent: Any = None) -> None:
         if isinstance(min, tuple) and extent is None:
-            min, extent = min  # noqa: A001
+            min, extent = min
         self.min = min
         self.extent = extent
 

@@ -57,7 +57,7 @@ class _Range:
 
     __slots__ = ("min", "extent", "multiple")
 
-    def __init__(self, min: Expr, extent: Expr, multiple: Expr | None) -> None:  # noqa: A002
+    def __init__(self, min: Expr, extent: Expr, multiple: Expr | None) -> None:
         self.min = min
         self.extent = extent
         self.multiple = multiple
@@ -143,7 +143,7 @@ class _RedirectSelf(Rewriter):
         self.intermediate = intermediate
         self.extra = tuple(extra)
 
-    def rewrite_Call(self, node: Call) -> Expr:  # noqa: N802
+    def rewrite_Call(self, node: Call) -> Expr:
         rebuilt: Call = self.rebuild(node)
         if rebuilt.kind is not CallKind.FUNC or rebuilt.name != self.func.name:
             return rebuilt
@@ -166,9 +166,7 @@ class _Factoring:
         self.definition: Definition = stage.definition
         if self.definition.is_init:
             raise refuse(stage, "rfactor is for updates")
-        proof = prove_associativity(
-            self.func.name, self.definition.args, self.definition.values
-        )
+        proof = prove_associativity(self.func.name, self.definition.args, self.definition.values)
         if proof is None:
             raise refuse(
                 stage, "rfactor needs an update that is associative, which is not proven of it"
@@ -204,7 +202,8 @@ class _Factoring:
     def _sorted_splits(self) -> tuple[list[Split], list[Split]]:
         """The splits of RVars, and those of Vars."""
         reduction = {r.var for r in self.definition.schedule.rvars}
-        of_rvars, of_vars = [], []
+        of_rvars: list[Split] = []
+        of_vars: list[Split] = []
         for s in self.definition.schedule.splits:
             if s.kind is SplitKind.Fuse:
                 mine = s.inner in reduction or s.outer in reduction
@@ -262,9 +261,7 @@ class _Factoring:
 
     def _schedule_intermediate(self, update: Definition, domain: ReductionDomain) -> None:
         kept = {dim.var: v.name for dim, v in zip(self.kept, self.vars, strict=True)}
-        reduced = {
-            dim.var: r.var for dim, r in zip(self.reduced, domain.variables, strict=True)
-        }
+        reduced = {dim.var: r.var for dim, r in zip(self.reduced, domain.variables, strict=True)}
         schedule = self.definition.schedule.copy()
         for dim in schedule.dims:
             if dim.var in kept:
@@ -297,7 +294,7 @@ class _Factoring:
                 parts[y[0]] = cast(y[1].type, partial)
         intermediate.frozen = True
         used = [arg for arg in definition.args if type(arg) is Variable and arg.source is None]
-        missing = [name for name in func.args if not any([a.name == name for a in used])]
+        missing = [name for name in func.args if not any(a.name == name for a in used)]
         definition.args = args
         definition.values = tuple([substitute(parts, op) for op in self.proof.ops])
         definition.predicate = domain.predicate
@@ -323,7 +320,7 @@ class _Factoring:
         names = [r.var for r in self.definition.schedule.rvars]
         predicate: Expr = true()
         for part in [*_conjuncts(self.definition.predicate), *self.projection.guards]:
-            if any([uses_variable(part, name) for name in [*gone, *names] if name not in known]):
+            if any(uses_variable(part, name) for name in [*gone, *names] if name not in known):
                 continue
             predicate = logical_and(predicate, substitute(known, part))
         return predicate

@@ -114,9 +114,8 @@ class Runnable:
             sources = {a.name: a.source for a in driver.infer_arguments(functions)}
             for name, value in values.items():
                 if name not in sources:
-                    raise DefinitionError(
-                        f"the pipeline has no argument {name}; it has {', '.join(sources) or 'none'}"
-                    )
+                    known = ", ".join(sources) or "none"
+                    raise DefinitionError(f"the pipeline has no argument {name}; it has {known}")
                 given[id(sources[name])] = value
         return driver.storage(functions, sizes, _target_or_none(target), given, workers)
 
@@ -216,8 +215,9 @@ def _parameter(argument: Any) -> Any:
 
 
 def _write(filename: str, text: str) -> None:
-    with open(filename, "w", encoding="utf-8") as file:
-        file.write(text)
+    from pathlib import Path
+
+    Path(filename).write_text(text, encoding="utf-8")
 
 
 def _check_no_more(named: dict[str, Any], function: str) -> None:

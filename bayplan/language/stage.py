@@ -91,7 +91,7 @@ class LoopDirectives(GpuDirectives):
         rename_loop(self._touched(), loop_name(old_name), loop_name(new_name))
         return self
 
-    def reorder(self, *vars: Any) -> Self:  # noqa: A002
+    def reorder(self, *vars: Any) -> Self:
         """Permute the loops named, innermost first, among the places they have."""
         reorder_loops(self._touched(), loop_names(_expand(vars)))
         return self
@@ -160,13 +160,13 @@ class LoopDirectives(GpuDirectives):
         dims[find_loop(stage, loop_name(var), "partition")].partition = partition_policy
         return self
 
-    def never_partition(self, *vars: Any) -> Self:  # noqa: A002
+    def never_partition(self, *vars: Any) -> Self:
         """Keep each of the loops in one piece."""
         for v in _expand(vars):
             self.partition(v, Partition.Never)
         return self
 
-    def always_partition(self, *vars: Any) -> Self:  # noqa: A002
+    def always_partition(self, *vars: Any) -> Self:
         """Cut each of the loops where that makes boundary conditions cheaper."""
         for v in _expand(vars):
             self.partition(v, Partition.Always)
@@ -249,9 +249,11 @@ class Stage(LoopDirectives):
 
     __slots__ = ("function", "definition", "index")
 
-    def __init__(
-        self, function: Any, definition: Definition | None = None, index: int = 0
-    ) -> None:
+    function: Function
+    definition: Definition
+    index: int
+
+    def __init__(self, function: Any, definition: Definition | None = None, index: int = 0) -> None:
         if isinstance(function, LoopDirectives):
             other = function._stage()
             function, definition, index = other.function, other.definition, other.index

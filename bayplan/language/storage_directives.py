@@ -93,7 +93,7 @@ class StorageDirectives:
         return self
 
     def hoist_storage(self, f: Any = None, var: Any = None, **named: Any) -> Self:
-        """Allocate outside of the loop `var` of `f`, without keeping values from one to the next."""
+        """Allocate outside of the loop `var` of `f`, keeping no values between its iterations."""
         first, var = _loop_arguments(f, var, named)
         self._schedule().hoist_storage_level = _level(first, var)
         return self
@@ -138,15 +138,14 @@ class StorageDirectives:
             )
         return name
 
-    def bound(self, var: Any, min: Any, extent: Any) -> Self:  # noqa: A002
+    def bound(self, var: Any, min: Any, extent: Any) -> Self:
         """Promise the range of a Var, which a call then checks; `min` may be None."""
         low = self._maybe_int32(min, "min")
         size = self._int32(extent, "extent")
         name = self._pure_var(var, "bound")
         self._schedule().bounds.append(Bound(name, low, size, where=user_line()))
-        self._estimate(
-            name, low if low is not None and is_const(low) else None, size if is_const(size) else None
-        )
+        known_low = low if low is not None and is_const(low) else None
+        self._estimate(name, known_low, size if is_const(size) else None)
         return self
 
     def bound_extent(self, var: Any, extent: Any) -> Self:
@@ -179,7 +178,7 @@ class StorageDirectives:
             if size is not None:
                 constraint.extent_estimate = size
 
-    def set_estimate(self, var: Any, min: Any, extent: Any) -> Self:  # noqa: A002
+    def set_estimate(self, var: Any, min: Any, extent: Any) -> Self:
         """Say what range a Var usually has."""
         self._estimate(
             self._pure_var(var, "estimate"),
@@ -222,7 +221,7 @@ class StorageDirectives:
             raise ScheduleError("reorder_storage needs at least two dimensions")
         found = [self._storage_dim(v, "reorder") for v in vs]
         for i, dim in enumerate(found):
-            if any([dim is other for other in found[:i]]):
+            if any(dim is other for other in found[:i]):
                 raise ScheduleError(
                     f"in the schedule of {self.function().name}: reorder_storage names "
                     f"{dim.var} twice"

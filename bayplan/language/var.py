@@ -86,7 +86,7 @@ class Var(Operators):
         return self._name
 
 
-def vars(names: str | list[str] | tuple[str, ...]) -> tuple[Var, ...]:  # noqa: A001
+def vars(names: str | list[str] | tuple[str, ...]) -> tuple[Var, ...]:
     """One Var for each of the names, given as a list or in one str with spaces or commas."""
     if isinstance(names, str):
         names = names.replace(",", " ").split()

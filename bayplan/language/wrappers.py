@@ -135,7 +135,7 @@ class _Retarget(Rewriter):
         self.original = original
         self.clone = clone
 
-    def rewrite_Call(self, node: Call) -> Expr:  # noqa: N802
+    def rewrite_Call(self, node: Call) -> Expr:
         rebuilt: Call = self.rebuild(node)
         if rebuilt.kind is not CallKind.FUNC or rebuilt.target is not self.original:
             return rebuilt
