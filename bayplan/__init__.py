@@ -23,6 +23,7 @@ from bayplan.ir.errors import (
 )
 from bayplan.ir.memory import MemoryType, Partition
 from bayplan.ir.types import Bool, Float, Handle, Int, Type, UInt
+from bayplan.language import boundary_conditions as BoundaryConditions
 from bayplan.language.arithmetic import (
     abs,
     absd,
@@ -43,7 +44,6 @@ from bayplan.language.bits import (
     extract_bits,
     popcount,
 )
-from bayplan.language import boundary_conditions as BoundaryConditions  # noqa: N812
 from bayplan.language.buffer import Buffer, BufferDimension
 from bayplan.language.casts import (
     cast,
