@@ -47,16 +47,22 @@ BEFORE_READABLE: Final = (
     # Order: before flatten_storage, so that strides become constants too.
     "bound_small_allocations",
     "flatten_storage",
+    # Order: on flat allocations, whose sizes it bounds over the loops that they leave.
+    "hoist_storage",
     "simplify_program",
     "bound_loop_extents",
     "unroll_loops",
     "vectorize_loops",
+    # Order: what is left of atomic updates once lanes are reduced.
+    "lower_atomics",
     "simplify_program",
     "partition_loops",
     "simplify_program",
     "trim_no_ops",
     "choose_storage",
     "hoist_invariants",
+    # Order: after all that may drop a last use.
+    "remove_dead_allocations",
     "free_early",
     "plan_storage",
 )

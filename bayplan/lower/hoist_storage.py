@@ -1,0 +1,127 @@
+"""Moves allocations out of loops to the places that `hoist_storage` asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.analysis.bounds import bounds_of_expr_in_scope
+from bayplan.analysis.interval import Interval
+from bayplan.analysis.purity import is_pure
+from bayplan.analysis.simplify import simplify
+from bayplan.ir import build
+from bayplan.ir.errors import ScheduleError
+from bayplan.ir.exprs import Expr
+from bayplan.ir.memory import ForKind
+from bayplan.ir.stmts import Allocate, For, HoistedStorage, LetStmt, Stmt
+from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.lower.context import Lowering
+from bayplan.lower.names import func_of_storage
+
+
+def hoist_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
+    """The statement without HoistedStorage: allocations stand where the marks stood.
+
+    Their sizes are the greatest over the loops that they leave.
+
+    Order: after flatten_storage; before choose_storage.
+
+    Raises:
+        ScheduleError: A size has no bound over the loops, or a parallel loop stands in between.
+    """
+    return _Hoist(lowering)(stmt)
+
+
+class _Hoist(Rewriter):
+    memoise = False
+
+    def __init__(self, lowering: Lowering) -> None:
+        super().__init__()
+        self.lowering = lowering
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def rewrite_HoistedStorage(self, node: HoistedStorage) -> Stmt:
+        taker = _TakeAllocations(node.name, self.lowering)
+        body = taker(self(node.body))
+        for allocate in taker.taken.values():
+            children = list(allocate.children())
+            children[-1] = body
+            body = allocate.with_children(children)
+        return body
+
+
+class _TakeAllocations(Rewriter):
+    """Removes the allocations of a Func; `taken` holds them with sizes valid outside."""
+
+    memoise = False
+
+    def __init__(self, func: str, lowering: Lowering) -> None:
+        super().__init__()
+        self.func = func
+        self.lowering = lowering
+        self.taken: dict[str, Allocate] = {}
+        self.lets: dict[str, Expr] = {}
+        self.loops: dict[str, Interval] = {}
+        self.parallel = ""
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def _expand(self, e: Expr) -> Expr:
+        used = {n: self.lets[n] for n in free_variables(e) if n in self.lets}
+        return simplify(substitute(used, e)) if used else e
+
+    def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        if is_pure(node.value):
+            self.lets[node.name] = self._expand(node.value)
+        body = self(node.body)
+        self.lets.pop(node.name, None)
+        return node if body is node.body else LetStmt(node.name, node.value, body)
+
+    def rewrite_For(self, node: For) -> Stmt:
+        saved = self.parallel
+        if node.kind is ForKind.Parallel:
+            self.parallel = node.name
+        low = bounds_of_expr_in_scope(self._expand(node.min), self.loops).min
+        last = bounds_of_expr_in_scope(self._expand(node.min + node.extent - 1), self.loops).max
+        self.loops[node.name] = Interval(low, last)
+        body = self(node.body)
+        del self.loops[node.name]
+        self.parallel = saved
+        return node if body is node.body else node.with_children([node.min, node.extent, body])
+
+    def rewrite_Allocate(self, node: Allocate) -> Stmt:
+        if func_of_storage(node.name, self.lowering) != self.func:
+            return self.rebuild(node)  # type: ignore[no-any-return]
+        where = self.lowering.where(self.func)
+        if self.parallel:
+            raise ScheduleError(
+                f"the storage of {self.func} cannot be hoisted out of the parallel loop "
+                f"{self.parallel}, whose iterations would share it",
+                where,
+            )
+        extents: list[Expr] = []
+        for extent in node.extents:
+            bound = bounds_of_expr_in_scope(self._expand(extent), self.loops).max
+            if bound is None or not free_variables(bound).isdisjoint(self.loops):
+                raise ScheduleError(
+                    f"the storage of {self.func} cannot be hoisted: its extent "
+                    f"{self._expand(extent)} has no bound over the loops in between",
+                    where,
+                )
+            extents.append(simplify(bound))
+        known = self.taken.get(node.name)
+        if known is not None:
+            extents = [build.maximum(a, b) for a, b in zip(known.extents, extents, strict=True)]
+        self.taken[node.name] = Allocate(
+            node.name,
+            node.type,
+            node.memory_type,
+            tuple(extents),
+            build.true(),
+            node.padding,
+            node.body,
+        )
+        body: Stmt = self(node.body)
+        return body

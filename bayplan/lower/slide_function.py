@@ -1,0 +1,312 @@
+"""Lets one Func slide along one loop, for slide_windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.analysis.bounds import box_provided
+from bayplan.analysis.facts import Facts
+from bayplan.analysis.monotonic import Monotonic, is_monotonic
+from bayplan.analysis.purity import is_pure
+from bayplan.analysis.simplify import can_prove, simplify
+from bayplan.analysis.solve import solve_for_inner_interval
+from bayplan.ir import build
+from bayplan.ir.exprs import LE, Expr, Variable
+from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
+from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute, uses_variable
+from bayplan.language.function import Definition, Function
+
+_SOLVE_FOR = "rewound start"
+
+
+class _Window:
+    """The region that an iteration needs along the dimension that slides, `up` or down."""
+
+    __slots__ = ("dim", "high", "low", "up")
+
+    def __init__(self, dim: int, low: Expr, high: Expr) -> None:
+        self.dim = dim
+        self.low = low
+        self.high = high
+        self.up = True
+
+
+class SlideFunction(Rewriter):
+    """Shrinks what each iteration of the loop `loop` makes of `function` to what is new.
+
+    Attributes:
+        new_start: where the loop must begin for the window to be complete at `start`; None if the
+            loop need not or cannot be rewound.
+    """
+
+    memoise = False
+
+    def __init__(
+        self,
+        function: Function,
+        loop: str,
+        start: Expr,
+        first: Expr,
+        slid: set[int],
+        facts: Facts,
+        outer: Facts,
+    ) -> None:
+        """Takes the place where the Func is to slide.
+
+        Args:
+            function: the Func.
+            loop: the variable of the loop.
+            start: the window must be complete from this iteration on.
+            first: where the loop begins now.
+            slid: dimensions along which the Func slides already; the new one is added.
+            facts: what is known inside the loop.
+            outer: what is known around it, and in iterations before its first one.
+        """
+        super().__init__()
+        self.function = function
+        self.loop = loop
+        self.start = start
+        self.first = first
+        self.slid = slid
+        self.facts = facts
+        self.outer = outer
+        self.new_start: Expr | None = None
+        self.lets: dict[str, Expr] = {}
+        self.inner_loops: list[str] = []
+        # New values of the lets that define the region, and the loop in whose body they stand.
+        self.replacements: dict[str, Expr] = {}
+        self.producer_depth = -1
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    # Scopes.
+
+    def expand(self, e: Expr) -> Expr:
+        """The expression in terms of loop variables and of what is defined outside the loop."""
+        used = {name: self.lets[name] for name in free_variables(e) if name in self.lets}
+        return substitute(used, e) if used else e
+
+    def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        saved = self.lets.get(node.name)
+        self.lets[node.name] = self.expand(node.value)
+        body = self(node.body)
+        if saved is None:
+            del self.lets[node.name]
+        else:
+            self.lets[node.name] = saved
+        value = node.value
+        if node.name in self.replacements and len(self.inner_loops) == self.producer_depth:
+            value = self.replacements.pop(node.name)
+        if value is node.value and body is node.body:
+            return node
+        return LetStmt(node.name, value, body)
+
+    def rewrite_For(self, node: For) -> Stmt:
+        low = simplify(self.expand(node.min), self.facts)
+        extent = simplify(self.expand(node.extent), self.facts)
+        self.inner_loops.append(node.name)
+        saved_facts = self.facts
+        saved_let = self.lets.get(node.name)
+        enter = True
+        if build.is_one(extent):
+            self.lets[node.name] = low
+        elif uses_variable(low, self.loop) or uses_variable(extent, self.loop):
+            # The iterations of the inner loop are others each time.
+            enter = False
+        else:
+            self.facts = self.facts.loop(node.name, low, extent)
+        body = self(node.body) if enter else node.body
+        self.facts = saved_facts
+        self.inner_loops.pop()
+        if saved_let is not None:
+            self.lets[node.name] = saved_let
+        else:
+            self.lets.pop(node.name, None)
+        if body is node.body:
+            return node
+        return For(node.name, node.min, node.extent, node.kind, node.partition, body)
+
+    # Production and consumption.
+
+    def rewrite_ProducerConsumer(self, node: ProducerConsumer) -> Stmt:
+        if node.is_producer:
+            return self._slide(node) if node.name == self.function.name else self.rebuild(node)
+        if self.new_start is None or _produces(node, self.function.name):
+            return self.rebuild(node)  # type: ignore[no-any-return]
+        # The loop begins earlier now; what only consumes does so as before.
+        body = self(node.body)
+        if not _is_guarded(body, self.loop):
+            mark = build.le(self.first, build.var(self.loop))
+            mark = build.intrinsic(mark.type, "likely_if_innermost", mark)
+            body = IfThenElse(mark, body)
+        return ProducerConsumer(node.name, False, body)
+
+    def _slide(self, node: ProducerConsumer) -> Stmt:
+        window = self._find_window()
+        if window is None or not self._choose_direction(window):
+            return node
+        low, high = self._new_region(window)
+        self.slid.add(window.dim)
+        self.producer_depth = len(self.inner_loops)
+        return self._replace_region(node, window, low, high)
+
+    def _find_window(self) -> _Window | None:
+        """The one dimension whose region depends on the loop, if there is just one.
+
+        If none does, the last dimension is taken: all is computed in the first iteration.
+        """
+        function = self.function
+        prefix = f"{function.name}.s{len(function.updates)}."
+        found: _Window | None = None
+        constant: _Window | None = None
+        for dim, arg in enumerate(function.args):
+            low = self.lets.get(f"{prefix}{arg}.min")
+            high = self.lets.get(f"{prefix}{arg}.max")
+            if low is None or high is None:
+                return None
+            low, high = simplify(low, self.facts), simplify(high, self.facts)
+            if uses_variable(low, self.loop) or uses_variable(high, self.loop):
+                if found is not None:
+                    return None
+                found = _Window(dim, low, high)
+            elif dim == len(function.args) - 1 and is_pure(low) and is_pure(high):
+                constant = _Window(dim, low, high)
+        window = found if found is not None else constant
+        if window is None or window.dim in self.slid:
+            return None
+        arg = function.args[window.dim]
+        for update in function.updates:
+            if not _always_pure(update, arg, window.dim):
+                return None
+        return window
+
+    def _choose_direction(self, window: _Window) -> bool:
+        """Whether the window can slide; sets its direction."""
+        rises = is_monotonic(window.low, self.loop)
+        falls = is_monotonic(window.high, self.loop)
+        if rises in (Monotonic.Increasing, Monotonic.Constant):
+            window.up = True
+        elif falls in (Monotonic.Decreasing, Monotonic.Constant):
+            window.up = False
+        else:
+            return False
+        # Without anything in common with the iteration before there is nothing to keep.
+        after = self._before(window.high) + 1
+        below = self._before(window.low) - 1
+        return not (
+            can_prove(build.ge(window.low, after), self.facts)
+            or can_prove(build.le(window.high, below), self.facts)
+        )
+
+    def _before(self, e: Expr) -> Expr:
+        """The value in the iteration before."""
+        return self._at(build.var(self.loop) - 1, e)
+
+    def _at(self, value: Expr, e: Expr) -> Expr:
+        return substitute({self.loop: value}, e)
+
+    def _new_region(self, window: _Window) -> tuple[Expr, Expr]:
+        """What an iteration computes, and the decision whether the loop is rewound."""
+        low, high = window.low, window.high
+        if window.up:
+            low = self._before(high) + 1
+        else:
+            high = self._before(window.low) - 1
+        start = self._solve_for_start(window, low, high)
+        if start is not None:
+            self.new_start = start
+            # Nothing outside of what the original loop needs.
+            if window.up:
+                low = build.maximum(low, self._at(self.start, window.low))
+            else:
+                high = build.minimum(high, self._at(self.start, window.high))
+        else:
+            at_start = build.le(build.var(self.loop), self.start)
+            if window.up:
+                low = build.select(at_start, window.low, _likely_inside(low))
+            else:
+                high = build.select(at_start, window.high, _likely_inside(high))
+        return simplify(low, self.outer), simplify(high, self.outer)
+
+    def _solve_for_start(self, window: _Window, low: Expr, high: Expr) -> Expr | None:
+        """The last iteration from which on what is new makes up the window until `start`.
+
+        The iteration must not lie after `start`, its new part must reach back to the window of
+        `start`, and it must not be empty.
+        """
+        x = Variable(build.var("").type, _SOLVE_FOR)
+        new_low, new_high = self._at(x, low), self._at(x, high)
+        parts = [build.le(x, self.start), build.ge(new_high, new_low)]
+        if window.up:
+            parts.append(build.le(new_low, self._at(self.start, window.low)))
+        else:
+            parts.append(build.ge(new_high, self._at(self.start, window.high)))
+        condition = simplify(build.conjunction(parts), self.outer)
+        found = solve_for_inner_interval(condition, _SOLVE_FOR).max
+        if found is None:
+            return None
+        found = simplify(found, self.outer)
+        if found is self.start or any(uses_variable(found, v) for v in self.inner_loops):
+            return None
+        if uses_variable(found, _SOLVE_FOR) or uses_variable(found, self.loop):
+            return None
+        return found
+
+    def _replace_region(
+        self, node: ProducerConsumer, window: _Window, low: Expr, high: Expr
+    ) -> Stmt:
+        """Note the new region for the lets around, and widen it for stages before the last."""
+        function = self.function
+        arg = function.args[window.dim]
+        last = f"{function.name}.s{len(function.updates)}.{arg}"
+        # In iterations before the first both ends must follow the same formula.
+        if window.up or self.new_start is not None:
+            self.replacements[f"{last}.min"] = low
+        if not window.up or self.new_start is not None:
+            self.replacements[f"{last}.max"] = high
+        for stage in range(len(function.updates)):
+            name = f"{function.name}.s{stage}.{arg}"
+            self.replacements[f"{name}.min"] = build.var(f"{last}.min")
+            self.replacements[f"{name}.max"] = build.var(f"{last}.max")
+        if not function.updates:
+            return node
+        # An earlier stage may write more than the last one, for instance when it is unrolled.
+        box = box_provided(node.body, function.name)
+        if box is None:
+            return node
+        if window.up:
+            edge, name = box[window.dim].min, f"{last}.min"
+            maker = build.minimum
+        else:
+            edge, name = box[window.dim].max, f"{last}.max"
+            maker = build.maximum
+        return node if edge is None else LetStmt(name, maker(build.var(name), edge), node)
+
+
+def _likely_inside(e: Expr) -> Expr:
+    return build.intrinsic(e.type, "likely_if_innermost", e)
+
+
+def _always_pure(definition: Definition, arg: str, dim: int) -> bool:
+    """Whether the definition, in all its specializations, computes `arg` at `arg`."""
+    own = definition.args[dim]
+    if type(own) is not Variable or own.name != arg:
+        return False
+    return all(_always_pure(s.definition, arg, dim) for s in definition.specializations)
+
+
+def _produces(stmt: Stmt, func: str) -> bool:
+    return any(
+        type(n) is ProducerConsumer and n.is_producer and n.name == func for n in iterate(stmt)
+    )
+
+
+def _is_guarded(body: Stmt, loop: str) -> bool:
+    """Whether the statement runs only from some iteration of the loop on."""
+    if type(body) is not IfThenElse or body.else_case is not None:
+        return False
+    condition: Any = body.condition
+    if getattr(condition, "name", "") == "likely_if_innermost":
+        condition = condition.args[0]
+    return type(condition) is LE and condition.b is build.var(loop)

@@ -1,0 +1,207 @@
+"""Computes only what is new in each iteration where a Func is stored outside of where it is made.
+
+A Func whose store level lies outside its compute level keeps its values between the iterations of
+the loops in between. If the region that an iteration needs moves in one direction along one
+dimension, an iteration need only compute what the one before did not. The first iteration would
+have to compute its whole region; where the loop can be begun earlier, so that the earlier
+iterations make up the window piece by piece, it is ("rewound"), and what consumes the window is
+guarded. Else the first iteration chooses the whole region by a select.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.analysis.facts import Facts
+from bayplan.ir import build
+from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
+from bayplan.ir.memory import ForKind
+from bayplan.ir.node import Node
+from bayplan.ir.stmts import (
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    ProducerConsumer,
+    Realize,
+    Stmt,
+)
+from bayplan.ir.types import INT32
+from bayplan.ir.walk import Rewriter, iterate
+from bayplan.language.function import Function
+from bayplan.lower.context import Lowering
+from bayplan.lower.rewound_loops import guard_rewound_loop
+from bayplan.lower.slide_function import SlideFunction
+
+MARKER = "sliding_window_marker"
+
+
+def slide_windows(stmt: Stmt, lowering: Lowering) -> Stmt:
+    """The statement in which Funcs slide along the serial loops between storage and computation.
+
+    A marker is left in each loop along which a Func slides: its storage holds values for the next
+    iteration of that loop.
+
+    Order: after infer_bounds, whose lets of regions it changes; before infer_allocation_bounds,
+    as less is touched afterwards (and sometimes more, in rewound loops).
+    """
+    return _SlideWindows(lowering)(stmt)
+
+
+def sliding_func(stmt: Stmt) -> str:
+    """The Func that a marker statement names, "" for all other statements."""
+    if type(stmt) is Evaluate and type(stmt.value) is Call and stmt.value.name == MARKER:
+        name = stmt.value.args[0]
+        assert type(name) is StringImm
+        return name.value
+    return ""
+
+
+def _marker(func: str) -> Stmt:
+    return Evaluate(Call(INT32, MARKER, (StringImm(func),), CallKind.INTRINSIC))
+
+
+class _SlideWindows(Rewriter):
+    memoise = False
+
+    def __init__(self, lowering: Lowering) -> None:
+        super().__init__()
+        self.lowering = lowering
+        # Funcs that may slide here, the one realized innermost first.
+        self.sliding: list[Function] = []
+        # Dimensions along which a Func slides already, by its name.
+        self.slid: dict[str, set[int]] = {}
+        self.facts = Facts()
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        # Names of regions are defined again further in: a scope would mistake one for the other.
+        return self.rebuild(node)  # type: ignore[no-any-return]
+
+    def rewrite_Realize(self, node: Realize) -> Stmt:
+        function = self.lowering.env.get(node.name)
+        if function is None or function.schedule.compute_level == function.schedule.store_level:
+            return self.rebuild(node)  # type: ignore[no-any-return]
+        self.sliding.insert(0, function)
+        body = self(node.body)
+        self.sliding.pop(0)
+        self.slid.pop(function.name, None)
+        if body is node.body:
+            return node
+        return Realize(node.name, node.types, node.memory_type, node.bounds, node.condition, body)
+
+    def rewrite_IfThenElse(self, node: IfThenElse) -> Stmt:
+        # What slides in one case says nothing about the other.
+        saved = {name: set(dims) for name, dims in self.slid.items()}
+        then_case = self(node.then_case)
+        self.slid = {name: set(dims) for name, dims in saved.items()}
+        else_case = None if node.else_case is None else self(node.else_case)
+        self.slid = saved
+        if then_case is node.then_case and else_case is node.else_case:
+            return node
+        return IfThenElse(node.condition, then_case, else_case)
+
+    def rewrite_For(self, node: For) -> Stmt:
+        serial = node.kind in (ForKind.Serial, ForKind.Unrolled)
+        if serial and self.sliding and not build.is_one(node.extent):
+            return self._slide_over(node)
+        outer = self.facts
+        self.facts = outer.loop(node.name, node.min, node.extent)
+        result: Stmt = self.rebuild(node)
+        self.facts = outer
+        return result
+
+    def _slide_over(self, node: For) -> Stmt:
+        outer = self.facts
+        facts = outer.loop(node.name, node.min, node.extent)
+        body = node.body
+        first: Expr = node.min
+        lets: list[tuple[str, Expr]] = []
+        # Where the Funcs that slide begin, those handled last first.
+        starts: list[tuple[str, Expr]] = []
+        whole_at_start: list[tuple[str, Expr]] = []
+        slid_here: set[str] = set()
+        needs = _Needs(node.body)
+        for function in self.sliding:
+            start = node.min
+            for other, other_start in starts:
+                if needs.depends(other, function.name):
+                    start = other_start
+                    break
+            dims = self.slid.setdefault(function.name, set())
+            before = len(dims)
+            slider = SlideFunction(function, node.name, start, first, dims, facts, outer)
+            body = slider(body)
+            if len(dims) > before:
+                slid_here.add(function.name)
+                body = build.block([_marker(function.name), body])
+                if slider.new_start is None:
+                    whole_at_start.append((function.name, start))
+            if slider.new_start is not None:
+                new = slider.new_start
+                if start is not first:
+                    # The loop may have been rewound further for another Func.
+                    new = build.minimum(new, first)
+                name = self.lowering.unique_name(f"{node.name}.rewound")
+                lets.append((name, new))
+                first = build.var(name)
+                # Iterations before the original first one are not covered by what was known.
+                facts = outer
+                starts.insert(0, (function.name, first))
+        if lets:
+            body = guard_rewound_loop(
+                node, body, needs, [name for name, _ in starts], slid_here, whole_at_start
+            )
+        self.facts = facts
+        body = self(body)
+        self.facts = outer
+        return self._rewound(node, first, lets, body)
+
+    def _rewound(self, node: For, first: Expr, lets: list[tuple[str, Expr]], body: Stmt) -> Stmt:
+        if body is node.body and not lets:
+            return node
+        extent = node.extent
+        if lets:
+            # An empty loop stays empty.
+            whole = node.min + node.extent - first
+            extent = build.select(build.gt(node.extent, 0), whole, build.int32(0))
+        result: Stmt = For(node.name, first, extent, node.kind, node.partition, body)
+        for name, value in reversed(lets):
+            result = LetStmt(name, value, result)
+        return result
+
+
+class _Needs:
+    """Which Funcs the production of another uses, directly or by way of others."""
+
+    def __init__(self, stmt: Stmt) -> None:
+        self._uses: dict[str, set[str]] = {}
+        for node in iterate(stmt):
+            if type(node) is ProducerConsumer and node.is_producer:
+                used = self._uses.setdefault(node.name, set())
+                used |= _called(node.body) - {node.name}
+        self._known: dict[str, set[str]] = {}
+
+    def depends(self, func: str, on: str) -> bool:
+        """Whether producing `func` needs `on` (a Func needs itself)."""
+        return on in self.all_of(func)
+
+    def all_of(self, func: str) -> set[str]:
+        """All that producing `func` needs, itself included."""
+        found = self._known.get(func)
+        if found is None:
+            found = {func}
+            queue: list[str] = [func]
+            while queue:
+                for used in self._uses.get(queue.pop(), ()):
+                    if used not in found:
+                        found.add(used)
+                        queue.append(used)
+            self._known[func] = found
+        return found
+
+
+def _called(node: Node) -> set[str]:
+    return {n.name for n in iterate(node) if type(n) is Call and n.kind is CallKind.FUNC}
