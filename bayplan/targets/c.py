@@ -1,0 +1,308 @@
+"""The C target: a lowered program as one readable C11 file with vector extensions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bayplan.ir import exprs as E
+from bayplan.ir import stmts as S
+from bayplan.ir.errors import BufferError, ErrorSite, OutOfMemory
+from bayplan.ir.node import Node
+from bayplan.ir.types import Type
+from bayplan.targets.c_names import memory_type, sanitise, scalar_type
+from bayplan.targets.c_stmts import StatementWriter, clean_up, heap_declarations
+from bayplan.targets.c_text import comment, string_literal
+from bayplan.targets.c_writer import Binding, Lines, Unit, Writer
+from bayplan.targets.header import read_header
+
+if TYPE_CHECKING:
+    from bayplan.lower.program import Argument, LoweredProgram
+
+# Warnings that are about how vectors are passed between functions (all of them are inlined), and
+# about comparisons that a bound makes always true.
+_PRAGMAS: Final = """#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpsabi"
+#pragma clang diagnostic ignored "-Wunknown-warning-option"
+#pragma clang diagnostic ignored "-Wunused-function"
+#pragma clang diagnostic ignored "-Wtautological-compare"
+#pragma clang diagnostic ignored "-Wtautological-constant-compare"
+#pragma clang diagnostic ignored "-Wtautological-constant-out-of-range-compare"
+#elif defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+"""
+
+_RELEASE: Final = """
+__attribute__((unused)) static void bp_release(bp_context *ctx, void *block, const char *name) {
+    if (block) ctx->release(ctx, block, name);
+}
+"""
+
+_LOCK: Final = """
+static inline void bp_lock(int32_t *lock) {
+    while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) {
+    }
+}
+
+static inline void bp_unlock(int32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+"""
+
+
+class Emission:
+    """The text of a program and what goes with it.
+
+    Attributes:
+        program: what was emitted.
+        name: the C name of the entry point.
+        text: the whole C file.
+        sites: the error sites, as the runtime numbers them.
+        live: names whose values the program needs.
+    """
+
+    def __init__(self, program: LoweredProgram, register_bytes: int) -> None:
+        self.program = program
+        self.name = sanitise(program.name)
+        self.register_bytes = register_bytes
+        self.unit = Unit(self.name, register_bytes)
+        self.sites: list[ErrorSite] = self.unit.sites
+        self.text = ""
+        self.live = find_live(program.body)
+
+
+def emit(program: LoweredProgram) -> str:
+    """The C text of a program, for readers and compilers."""
+    return emit_program(program).text
+
+
+def emit_program(program: LoweredProgram) -> Emission:
+    """The C text of a program together with its error sites, for the driver."""
+    emission = Emission(program, native_bytes(program.target))
+    _write_entry(emission)
+    _assemble(emission)
+    return emission
+
+
+def native_bytes(target: Any) -> int:
+    """Bytes of a native vector register of the target."""
+    if target is not None:
+        size = getattr(target, "natural_vector_size", None)
+        if callable(size):
+            from bayplan.ir.types import UInt
+
+            return int(size(UInt(8)))
+    return 16
+
+
+def find_live(body: S.Stmt) -> set[str]:
+    """The names that are used by more than lets which nothing uses."""
+    values: dict[str, list[Node]] = {}
+    roots: list[Node] = [body]
+    live: set[str] = set()
+    seen: set[Node] = set()
+    while roots:
+        node = roots.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        cls = type(node)
+        if cls is S.LetStmt:
+            assert isinstance(node, S.LetStmt)
+            if node.name in live:
+                roots.append(node.value)
+            else:
+                values.setdefault(node.name, []).append(node.value)
+            roots.append(node.body)
+            continue
+        if cls is E.Variable:
+            name = node.name  # type: ignore[attr-defined]
+            if name not in live:
+                live.add(name)
+                roots.extend(values.pop(name, []))
+            continue
+        roots.extend(node.children())
+    return live
+
+
+def _write_entry(emission: Emission) -> None:
+    program, unit = emission.program, emission.unit
+    w = Writer(unit)
+    parameters = ["bp_context *ctx"]
+    head: Lines = []
+    checks: Lines = []
+    for argument in program.arguments:
+        c_name = w.fresh(argument.name + ("_buffer" if argument.is_buffer() else ""))
+        if argument.is_buffer():
+            parameters.append(f"bp_buffer *{c_name}")
+            w.scope[f"{argument.name}.buffer"] = Binding(c_name, "bp_buffer *")
+            checks += _check_buffer(unit, argument, c_name)
+            w.uses_done = True
+        else:
+            t = argument.type
+            parameters.append(f"{scalar_type(t)} {c_name}")
+            w.scope[argument.name] = Binding(c_name, scalar_type(t))
+            if argument.name not in emission.live:
+                head.append(f"    (void){c_name};")
+    for argument in program.arguments:
+        if argument.is_buffer():
+            checks += _unpack(emission, w, argument)
+    StatementWriter(emission, w).write(program.body)
+    lines: Lines = [
+        f"BP_EXPORT int32_t {emission.name}({', '.join(parameters)}) {{",
+        "    int32_t status = 0;",
+        head,
+        heap_declarations(w),
+        checks,
+        w.lines,
+        clean_up(w),
+        "    (void)ctx;",
+        "    return status;",
+        "}",
+        "",
+    ]
+    unit.functions.append(lines)
+    unit.functions.append(_argv_entry(emission))
+
+
+def _check_buffer(unit: Unit, argument: Argument, c_name: str) -> Lines:
+    """Type and rank, which must be right before the fields can be read."""
+    title = f"{'Output' if argument.kind == 'output_buffer' else 'Input'} buffer {argument.name}"
+    t, n = argument.type, argument.dimensions
+    missing = ErrorSite(BufferError, f"{title} is missing (null pointer)", argument.where)
+    wrong_type = ErrorSite(
+        BufferError,
+        f"{title} has elements of type code {{0}} with {{1}} bits, but {t} is needed",
+        argument.where,
+    )
+    wrong_rank = ErrorSite(
+        BufferError, f"{title} has {{0}} dimensions, but {n} are needed", argument.where
+    )
+    code = {"int": 0, "uint": 1, "float": 2, "handle": 3}[t.kind]
+    b = c_name
+
+    def fail(condition: str, site: ErrorSite, args: str, count: int) -> Lines:
+        index = unit.site(site)
+        array = f"(bp_arg[]){{{args}}}" if count else "NULL"
+        return [
+            f"    if ({condition}) {{",
+            f"        status = bp_fail(ctx, bp_sites, {index}, {array}, {count});",
+            "        goto done;",
+            "    }",
+        ]
+
+    kind = f"{b}->type.code != {code} || {b}->type.bits != {t.width} || {b}->type.lanes != 1"
+    return [
+        *fail(f"{b} == NULL", missing, "", 0),
+        *fail(kind, wrong_type, f"bp_int({b}->type.code), bp_int({b}->type.bits)", 2),
+        *fail(f"{b}->dimensions != {n}", wrong_rank, f"bp_int({b}->dimensions)", 1),
+    ]
+
+
+def _unpack(emission: Emission, w: Writer, argument: Argument) -> Lines:
+    """The pointer and the fields of a buffer that the program uses."""
+    lines: Lines = []
+    name = argument.name
+    buffer = w.scope[f"{name}.buffer"].text
+    written = argument.kind == "output_buffer"
+    c_type = memory_type(argument.type)
+    pointer = w.fresh(name)
+    const = "" if written else "const "
+    w.scope[name] = Binding(pointer, f"{const}{c_type} *")
+    lines.append(f"    {const}{c_type} *const {pointer} = ({const}{c_type} *){buffer}->host;")
+    lines.append(f"    (void){pointer};")
+    for d in range(argument.dimensions):
+        for field in ("min", "extent", "stride"):
+            full = f"{name}.{field}.{d}"
+            if full in emission.live:
+                c_name = w.fresh(full)
+                w.scope[full] = Binding(c_name, "int32_t")
+                lines.append(f"    const int32_t {c_name} = {buffer}->dim[{d}].{field};")
+    return lines
+
+
+def _argv_entry(emission: Emission) -> Lines:
+    """The entry point that takes an array of pointers: to buffers, and to scalars' values."""
+    args = ["ctx"]
+    for i, argument in enumerate(emission.program.arguments):
+        if argument.is_buffer():
+            args.append(f"(bp_buffer *)args[{i}]")
+        elif argument.type.kind == "handle":
+            args.append(f"*(void **)args[{i}]")
+        else:
+            args.append(f"*(const {_argument_memory(argument.type)} *)args[{i}]")
+    return [
+        f"BP_EXPORT int32_t {emission.name}_argv(bp_context *ctx, void **args) {{",
+        "    (void)args;",
+        f"    return {emission.name}({', '.join(args)});",
+        "}",
+        "",
+    ]
+
+
+def _argument_memory(t: Type) -> str:
+    return "uint8_t" if t.width == 1 else scalar_type(t)
+
+
+def _assemble(emission: Emission) -> None:
+    unit = emission.unit
+    folder = Path(__file__).parent
+    parts: Lines = [
+        f"/* {comment(emission.program.name)}: emitted by Bayplan. */",
+        read_header(),
+        "#include <stdbool.h>",
+        "",
+        _PRAGMAS,
+        "#if defined(_WIN32)\n#define BP_EXPORT __declspec(dllexport)\n#else\n"
+        '#define BP_EXPORT __attribute__((visibility("default")))\n#endif\n',
+        # Vectors must never be passed by a real call: how they are depends on the instruction set.
+        "#define BP_INLINE static inline __attribute__((always_inline))\n",
+        (folder / "prelude.c").read_text(),
+        _RELEASE,
+    ]
+    functions: Lines = []
+    _flatten(unit.functions, functions)
+    body = "\n".join(functions)
+    helpers = unit.helpers.text()
+    if unit.need_overlap:
+        parts.append((folder / "prelude_overlap.c").read_text())
+    if "_half" in body or "half_" in helpers or "_half" in helpers:
+        parts.append((folder / "prelude_half.c").read_text())
+    if unit.globals:
+        parts.append(_LOCK)
+        parts += [f"static int32_t {lock};" for lock in unit.globals.values()]
+    parts += unit.externs.values()
+    parts.append(_site_table(unit.sites))
+    parts += [helpers, "", body]
+    emission.text = "\n".join(parts)
+
+
+def _flatten(lines: Lines, out: list[str]) -> None:
+    stack = [iter(lines)]
+    while stack:
+        for item in stack[-1]:
+            if isinstance(item, list):
+                stack.append(iter(item))
+                break
+            out.append(item)
+        else:
+            stack.pop()
+
+
+def _site_table(sites: list[ErrorSite]) -> str:
+    if not sites:
+        return "static const bp_site bp_sites[1];\n"
+    rows = []
+    for site in sites:
+        where = site.where
+        file = string_literal(where.file) if where is not None else '""'
+        line = where.line if where is not None else 0
+        result = "BP_OUT_OF_MEMORY" if site.error_class is OutOfMemory else "BP_ERROR"
+        rows.append(
+            f"    {{{string_literal(site.error_class.code)}, {string_literal(site.template)},\n"
+            f"     {file}, {line}, {result}}},"
+        )
+    table = "\n".join(rows)
+    return f"static const bp_site bp_sites[] = {{\n{table}\n}};\n"

@@ -1,0 +1,493 @@
+"""How statements are written in C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from bayplan.ir import build
+from bayplan.ir import exprs as E
+from bayplan.ir import stmts as S
+from bayplan.ir.errors import AllocationTooLarge, ErrorSite, InternalError, OutOfMemory
+from bayplan.ir.memory import ForKind, MemoryType
+from bayplan.ir.types import Type
+from bayplan.ir.walk import iterate
+from bayplan.targets.c_access import (
+    memory_value,
+    memory_vector,
+    store_scalar,
+    store_vector,
+)
+from bayplan.targets.c_effects import failure
+from bayplan.targets.c_masks import mask_width
+from bayplan.targets.c_names import memory_type, scalar_type
+from bayplan.targets.c_text import ATOM, LOGIC, comment, string_literal, wrap
+from bayplan.targets.c_writer import Binding, Pieces, Writer
+
+if TYPE_CHECKING:
+    from bayplan.targets.c import Emission
+
+_INT32_MAX: Final = 2**31 - 1
+
+
+class StatementWriter:
+    """Writes statements into a function; one for each function of a program."""
+
+    def __init__(self, emission: Emission, w: Writer) -> None:
+        self.emission = emission
+        self.w = w
+        self.loops = 0  # loops around, within this function
+        self._heap: dict[str, str] = {}  # IR name of a live heap temporary -> C name
+
+    def write(self, s: S.Stmt) -> None:
+        """Adds the statement to the function."""
+        _RULES[type(s)](self, s)
+
+    # Plain statements
+
+    def block(self, s: S.Block) -> None:
+        for part in s.stmts:
+            self.write(part)
+
+    def evaluate(self, s: S.Evaluate) -> None:
+        w = self.w
+        if build.is_nothing(s):
+            return
+        w.begin_statement(s.value)
+        t = s.value.type
+        if t.lane_count > 1:
+            for k in range(t.lane_count):
+                w.scalar(w.measure.lane(s.value, k))
+            return
+        text = w.scalar(s.value)
+        if text[1] != ATOM or "(" in text[0]:
+            w.line(f"(void)({text[0]});")
+
+    def let(self, s: S.LetStmt) -> None:
+        if s.name not in self.emission.live:
+            self.write(s.body)
+            return
+        w = self.w
+        value = s.value
+        w.begin_statement(value)
+        t = value.type
+        if t.lane_count > 1:
+            self._let_vector(s)
+        else:
+            text = w.scalar(value)[0]
+            c_type = scalar_type(t)
+            name = w.declare(s.name, c_type, short=False)
+            space = "" if c_type.endswith("*") else " "
+            w.line(f"{'' if c_type.endswith('*') else 'const '}{c_type}{space}{name} = {text};")
+        self.write(s.body)
+
+    def _let_vector(self, s: S.LetStmt) -> None:
+        w = self.w
+        value = s.value
+        t = value.type
+        width = mask_width(w, value) if t.width == 1 else 0
+        if width:
+            w.measure.widest_bytes = max(w.measure.widest_bytes, width // 8)
+        parts = []
+        for first, lanes in w.chunks(t.lane_count):
+            if lanes == 1:
+                text = w.vector(value, first, 1)
+                c_type = scalar_type(t.element_of())
+            elif width:
+                text = w.mask(value, first, lanes, width)
+                c_type = w.helpers.type(memory_vector(Type("int", width), lanes))
+            else:
+                text = w.vector(value, first, lanes)
+                c_type = w.helpers.type(w.vector_type(t, lanes))
+            parts.append((first, lanes, c_type, text))
+        pieces = []
+        for first, lanes, c_type, text in parts:
+            name = w.fresh(s.name)
+            w.line(f"const {c_type} {name} = {text[0]};")
+            pieces.append((first, lanes, name))
+        w.scope[s.name] = Binding("", "", Pieces(t, pieces, width))
+
+    def check(self, s: S.AssertStmt) -> None:
+        w = self.w
+        w.begin_statement(s.condition)
+        condition = w.scalar(E.Not(s.condition))[0]
+        w.uses_done = True
+        w.line(f"if ({condition}) {{")
+        w.depth += 1
+        w.measure.add(*s.args)
+        w.line(f"status = {failure(w, s.site, s.args)};")
+        w.line("goto done;")
+        w.depth -= 1
+        w.line("}")
+
+    def produce(self, s: S.ProducerConsumer) -> None:
+        if s.is_producer:
+            origin = self.emission.program.origins.get(s.name)
+            where = f" ({origin.where})" if origin is not None and origin.where else ""
+            self.w.line(f"/* {comment(s.name + where)} */")
+        self.write(s.body)
+
+    def branch(self, s: S.IfThenElse) -> None:
+        w = self.w
+        w.begin_statement(s.condition)
+        w.line(f"if ({w.scalar(s.condition)[0]}) {{")
+        self._nested(s.then_case)
+        if s.else_case is not None:
+            w.line("} else {")
+            self._nested(s.else_case)
+        w.line("}")
+
+    def _nested(self, s: S.Stmt) -> None:
+        w = self.w
+        scope = dict(w.scope)
+        w.depth += 1
+        self.write(s)
+        w.depth -= 1
+        w.scope = scope
+
+    # Stores
+
+    def store(self, s: S.Store) -> None:
+        w = self.w
+        if isinstance(s.value, E.Call) and s.value.is_intrinsic("undef"):
+            return
+        roots = [s.value, s.index] + ([s.predicate] if s.predicate is not None else [])
+        w.begin_statement(*roots)
+        # Offsets of dense stores are no vectors that are computed.
+        t = s.value.type
+        if t.lane_count == 1:
+            self._store_scalar(s)
+            return
+        w.measure.widest_bytes = max(w.measure.widest_bytes, memory_vector(t, 2).width // 8)
+        chunks = w.chunks(t.lane_count)
+        reads_itself = any(
+            type(e) is E.Load and e.name == s.name for e in iterate(s.value)
+        )
+        if w.lane_by_lane and reads_itself:
+            # Lanes that meet at one element must see each other.
+            for k in range(t.lane_count):
+                w.begin_statement(*roots)
+                self._store_lane(s, k)
+            return
+        if reads_itself and len(chunks) > 1:
+            values = []
+            for first, lanes in chunks:
+                if lanes == 1:
+                    lane = w.measure.lane(s.value, first)
+                    text = w.scalar(lane)
+                    values.append(w.local(scalar_type(lane.type), text[0]))
+                else:
+                    v = w.helpers.type(memory_vector(t, lanes))
+                    values.append(w.local(v, memory_value(w, s.value, first, lanes)[0]))
+            for (first, lanes), value in zip(chunks, values, strict=True):
+                self._store_piece(s, first, lanes, value)
+            return
+        for first, lanes in chunks:
+            if lanes == 1:
+                self._store_lane(s, first)
+            else:
+                value = memory_value(w, s.value, first, lanes)
+                self._store_piece(s, first, lanes, value)
+
+    def _store_scalar(self, s: S.Store) -> None:
+        w = self.w
+        if s.predicate is None:
+            store_scalar(w, s.name, s.index, s.value)
+            return
+        condition = w.scalar(s.predicate)
+        w.line(f"if ({condition[0]}) {{")
+        saved = dict(w.memo)
+        w.depth += 1
+        store_scalar(w, s.name, s.index, s.value)
+        w.depth -= 1
+        w.memo = saved
+        w.line("}")
+
+    def _store_lane(self, s: S.Store, k: int) -> None:
+        w = self.w
+        lane = w.measure.lane
+        predicate = None if s.predicate is None else lane(s.predicate, k)
+        self._store_scalar(S.Store(s.name, lane(s.value, k), lane(s.index, k), predicate))
+
+    def _store_piece(self, s: S.Store, first: int, lanes: int, value: tuple[str, int]) -> None:
+        w = self.w
+        t = s.value.type
+        if lanes == 1:
+            index = w.scalar(w.measure.lane(s.index, first))
+            pointer = w.lookup(s.name)
+            assert pointer is not None
+            text = f"{pointer.text}[{index[0]}] = {value[0]};"
+            if s.predicate is not None:
+                text = f"if ({w.scalar(w.measure.lane(s.predicate, first))[0]}) {text}"
+            w.line(text)
+        else:
+            store_vector(w, s.name, t, s.index, s.predicate, value, first, lanes)
+
+    # Loops
+
+    def loop(self, s: S.For) -> None:
+        if s.kind is ForKind.Parallel:
+            self._parallel(s)
+            return
+        if s.kind is not ForKind.Serial:
+            raise InternalError(f"the C target met the {s.kind.value} loop {s.name}")
+        w = self.w
+        extent = build.constant_value(s.extent)
+        w.begin_statement(s.min, s.extent)
+        scope = dict(w.scope)
+        low = w.scalar(s.min)[0]
+        if extent == 1:
+            w.line("{")
+            w.depth += 1
+            name = w.declare(s.name, "int32_t")
+            w.line(f"const int32_t {name} = {low};")
+            w.line(f"(void){name};")
+            self.write(s.body)
+            w.depth -= 1
+            w.line("}")
+            w.scope = scope
+            return
+        end = w.scalar(build.add(s.min, s.extent))
+        end_text = end[0] if len(end[0]) < 24 else w.local("int32_t", end[0])[0]
+        name = w.declare(s.name, "int32_t")
+        w.line(f"for (int32_t {name} = {low}; {name} < {end_text}; {name}++) {{")
+        self._loop_body(s)
+        w.line("}")
+        w.scope = scope
+
+    def _loop_body(self, s: S.For) -> None:
+        w = self.w
+        w.depth += 1
+        if self.loops < 2 and _has_loop(s.body):
+            w.fail_if("bp_cancelled(ctx)", "BP_CANCELLED")
+        self.loops += 1
+        self.write(s.body)
+        self.loops -= 1
+        w.depth -= 1
+
+    def _parallel(self, s: S.For) -> None:
+        """The body becomes a function of its own, called for stretches of the loop."""
+        w = self.w
+        w.begin_statement(s.min, s.extent)
+        low, extent = w.scalar(s.min)[0], w.scalar(s.extent)[0]
+        unit = w.unit
+        stem = unit.global_name(f"{unit.name}_{_loop_stem(s.name)}")
+        inner = Writer(unit, w)
+        body = StatementWriter(self.emission, inner)
+        name = inner.declare(s.name, "int32_t")
+        body._loop_body(s)
+        self._finish_task(s, stem, name, inner)
+        if inner.captures:
+            fields = ", ".join([f".{c} = {text}" for c, (_, text) in inner.captures.items()])
+            closure = w.fresh(f"{stem}_closure")
+            w.line(f"struct {stem} {closure} = {{{fields}}};")
+            pointer = f"&{closure}"
+        else:
+            pointer = "NULL"
+        w.line(f"status = ctx->parallel_for(ctx, {stem}_task, {low}, {extent}, {pointer});")
+        w.uses_done = True
+        w.line("if (status < 0) goto done;")
+
+    def _finish_task(self, s: S.For, stem: str, name: str, inner: Writer) -> None:
+        lines: list[Any] = []
+        captures = inner.captures
+        if captures:
+            lines.append(f"struct {stem} {{")
+            for c, (c_type, _) in captures.items():
+                lines.append(f"    {_declaration(c_type, c)};")
+            lines += ["};", ""]
+        lines.append(f"/* The iterations of the parallel loop over {comment(s.name)}. */")
+        lines.append(
+            f"static int32_t {stem}_task(bp_context *ctx, int32_t begin, int32_t end, "
+            "void *closure) {"
+        )
+        lines.append("    int32_t status = 0;")
+        if captures:
+            lines.append(f"    const struct {stem} *const given = closure;")
+            for c, (c_type, _) in captures.items():
+                lines.append(f"    {_declaration(c_type, c, const=True)} = given->{c};")
+        else:
+            lines.append("    (void)closure;")
+        lines += heap_declarations(inner)
+        lines.append(f"    for (int32_t {name} = begin; {name} < end; {name}++) {{")
+        lines.append(inner.lines)
+        lines.append("    }")
+        lines += clean_up(inner)
+        lines += ["    (void)ctx;", "    return status;", "}", ""]
+        inner.unit.functions.append(lines)
+
+    # Storage
+
+    def allocate(self, s: S.Allocate) -> None:
+        if s.memory_type in (MemoryType.Stack, MemoryType.Register):
+            self._allocate_stack(s)
+        else:
+            self._allocate_heap(s)
+
+    def _describe(self, s: S.Allocate, kind: str) -> str:
+        origin = self.emission.program.origins.get(s.name)
+        where = f", {origin.where}" if origin is not None and origin.where else ""
+        shape = " x ".join([str(e) if len(str(e)) < 40 else "..." for e in s.extents]) or "1"
+        return comment(f"{s.name}: {kind}, {shape} {s.type.element_of()}{where}")
+
+    def _allocate_stack(self, s: S.Allocate) -> None:
+        w = self.w
+        elements = s.padding
+        product = 1
+        for extent in s.extents:
+            value = build.constant_value(extent)
+            if value is None:
+                raise InternalError(f"the stack temporary {s.name} has no constant size")
+            product *= max(0, int(value))
+        elements = max(1, product + elements)
+        scope = dict(w.scope)
+        c_type = memory_type(s.type)
+        name = w.declare(s.name, f"{c_type} *", short=False)
+        w.line("{")
+        w.depth += 1
+        w.line(f"/* {self._describe(s, 'stack')} */")
+        w.line(f"{c_type} {name}[{elements}] __attribute__((aligned(64)));")
+        self.write(s.body)
+        w.depth -= 1
+        w.line("}")
+        w.scope = scope
+
+    def _allocate_heap(self, s: S.Allocate) -> None:
+        w = self.w
+        scope = dict(w.scope)
+        c_type = memory_type(s.type)
+        w.begin_statement(*s.extents, s.condition)
+        size_bytes = s.type.bytes()
+        count = ""
+        for extent in s.extents:
+            text = w.scalar(extent)[0]
+            count = f"bp_times({count}, {text})" if count else f"bp_times(1, {text})"
+        if not count:
+            count = "1"
+        if not build.is_const(s.condition, 1):
+            condition = w.scalar(s.condition)
+            count = f"{wrap(condition, LOGIC - 1)} ? {count} : 0"
+        elements = w.local("int64_t", count)[0]
+        too_large = ErrorSite(
+            AllocationTooLarge,
+            f"{s.name} needs {{0}} bytes ({{1}} elements); "
+            f"32-bit indices reach {{2}} elements",
+            self._where(s.name),
+        )
+        self._fail(
+            f"{elements} < 0 || {elements} > {_INT32_MAX - s.padding}",
+            too_large,
+            f"bp_uint(bp_size({elements}, {size_bytes})), bp_int({elements}), "
+            f"bp_int({_INT32_MAX})",
+            3,
+        )
+        name = w.declare(s.name, f"{c_type} *", short=False)
+        w.heap.append((name, c_type, s.name))
+        self._heap[s.name] = name
+        w.line(f"/* {self._describe(s, 'heap')} */")
+        total = f"{elements} + {s.padding}" if s.padding else elements
+        size = f"(uint64_t)({total}) * {size_bytes}" if s.padding else (
+            f"(uint64_t){elements} * {size_bytes}"
+        )
+        w.line(f"if ({elements} > 0) {{")
+        w.depth += 1
+        w.line(f"{name} = ctx->alloc(ctx, {size}, 64, {string_literal(s.name)});")
+        memory = ErrorSite(
+            OutOfMemory, f"no memory for {s.name}: {{0}} bytes", self._where(s.name)
+        )
+        self._fail(f"{name} == NULL", memory, f"bp_uint({size})", 1)
+        w.depth -= 1
+        w.line("}")
+        self.write(s.body)
+        if s.name in self._heap:
+            self._release(s.name)
+        w.scope = scope
+
+    def _where(self, name: str) -> Any:
+        origin = self.emission.program.origins.get(name)
+        return None if origin is None else origin.where
+
+    def _fail(self, condition: str, site: ErrorSite, args: str, count: int) -> None:
+        w = self.w
+        index = w.unit.site(site)
+        w.uses_done = True
+        w.line(f"if ({condition}) {{")
+        w.line(f"    status = bp_fail(ctx, bp_sites, {index}, (bp_arg[]){{{args}}}, {count});")
+        w.line("    goto done;")
+        w.line("}")
+
+    def free(self, s: S.Free) -> None:
+        if s.name in self._heap:
+            self._release(s.name)
+
+    def _release(self, ir_name: str) -> None:
+        name = self._heap.pop(ir_name)
+        w = self.w
+        w.line(f"bp_release(ctx, {name}, {string_literal(ir_name)});")
+        w.line(f"{name} = NULL;")
+
+    # Others
+
+    def atomic(self, s: S.Atomic) -> None:
+        """The body under a lock of the Func's own, lane by lane."""
+        w = self.w
+        lock = w.unit.globals.get(s.name)
+        if lock is None:
+            lock = w.unit.global_name(f"{w.unit.name}_lock_{len(w.unit.globals)}")
+            w.unit.globals[s.name] = lock
+        w.line(f"bp_lock(&{lock});")
+        saved = w.lane_by_lane
+        w.lane_by_lane = True
+        self._nested(s.body)
+        w.lane_by_lane = saved
+        w.line(f"bp_unlock(&{lock});")
+
+    def transparent(self, s: Any) -> None:
+        self.write(s.body)
+
+
+def _has_loop(s: S.Stmt) -> bool:
+    return any(type(n) is S.For for n in iterate(s))
+
+
+def _loop_stem(name: str) -> str:
+    from bayplan.targets.c_names import sanitise
+
+    return sanitise(name.replace("$", "_"))
+
+
+def _declaration(c_type: str, name: str, *, const: bool = False) -> str:
+    if c_type.endswith("*"):
+        return f"{c_type}{'const ' if const else ''}{name}"
+    return f"{'const ' if const else ''}{c_type} {name}"
+
+
+def heap_declarations(w: Writer) -> list[str]:
+    """The pointers of heap temporaries, NULL until they are allocated."""
+    return [f"    {c_type} *{name} = NULL;" for name, c_type, _ in w.heap]
+
+
+def clean_up(w: Writer) -> list[str]:
+    """The end of a function: whatever is still allocated is released."""
+    lines = ["done:"] if w.uses_done else []
+    for name, _, printed in reversed(w.heap):
+        lines.append(f"    bp_release(ctx, {name}, {string_literal(printed)});")
+    return lines
+
+
+_RULES: Final[dict[type, Callable[[StatementWriter, Any], None]]] = {
+    S.Block: StatementWriter.block,
+    S.Evaluate: StatementWriter.evaluate,
+    S.LetStmt: StatementWriter.let,
+    S.AssertStmt: StatementWriter.check,
+    S.ProducerConsumer: StatementWriter.produce,
+    S.IfThenElse: StatementWriter.branch,
+    S.Store: StatementWriter.store,
+    S.For: StatementWriter.loop,
+    S.Allocate: StatementWriter.allocate,
+    S.Free: StatementWriter.free,
+    S.Atomic: StatementWriter.atomic,
+    S.Prefetch: StatementWriter.transparent,
+    S.HoistedStorage: StatementWriter.transparent,
+}
+

@@ -1,0 +1,330 @@
+"""The state of the C function being written: lines, names in scope, and values already computed.
+
+Each expression node is written once a statement. A node with several users, or whose text grows
+long, becomes a named local, so the text is linear in the size of the DAG.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bayplan.ir.exprs import Expr, Variable
+from bayplan.ir.types import Type
+from bayplan.targets.c_helpers import Helpers, VectorType
+from bayplan.targets.c_names import sanitise, scalar_type, short_name
+from bayplan.targets.c_text import ATOM, Text
+from bayplan.targets.measure_statement import Measure
+
+if TYPE_CHECKING:
+    from bayplan.ir.errors import ErrorSite
+
+_LONG = 88
+_SHORT = 14
+
+Lines = list[Any]
+"""Lines of text, or lists of them in turn."""
+
+
+class Pieces:
+    """A vector value held in several C variables: (first lane, lanes, text)."""
+
+    __slots__ = ("mask_width", "parts", "type")
+
+    def __init__(self, t: Type, parts: list[tuple[int, int, str]], mask_width: int = 0) -> None:
+        self.type = t
+        self.parts = parts
+        self.mask_width = mask_width
+
+
+class Binding:
+    """What an IR name stands for in C.
+
+    Attributes:
+        text: the C name (of a scalar or a pointer).
+        c_type: its C type, for closures.
+        pieces: set for vectors instead.
+    """
+
+    __slots__ = ("c_type", "pieces", "text")
+
+    def __init__(self, text: str, c_type: str, pieces: Pieces | None = None) -> None:
+        self.text = text
+        self.c_type = c_type
+        self.pieces = pieces
+
+
+class Unit:
+    """What all functions of one emitted program share.
+
+    Attributes:
+        name: of the program; C names of functions begin with it.
+        register_bytes: of a native vector register.
+        sites: the error sites in the order of their table.
+        functions: finished functions, in the order of definition.
+    """
+
+    def __init__(self, name: str, register_bytes: int) -> None:
+        self.name = name
+        self.register_bytes = register_bytes
+        self.helpers = Helpers()
+        self.sites: list[ErrorSite] = []
+        self._site_index: dict[int, int] = {}
+        self.functions: list[Lines] = []
+        self.externs: dict[str, str] = {}
+        self.globals: dict[str, str] = {}
+        self.used_names: set[str] = {name}
+        self.requirements: dict[Any, ErrorSite] = {}
+        self.need_overlap = False
+
+    def site(self, site: ErrorSite) -> int:
+        """The index of an error site in the program's table."""
+        found = self._site_index.get(id(site))
+        if found is None:
+            found = self._site_index[id(site)] = len(self.sites)
+            self.sites.append(site)
+        return found
+
+    def global_name(self, wanted: str) -> str:
+        """A name at file level that is not yet taken."""
+        name, number = wanted, 1
+        while name in self.used_names:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.used_names.add(name)
+        return name
+
+
+class Writer:
+    """Writes one C function."""
+
+    def __init__(self, unit: Unit, parent: Writer | None = None) -> None:
+        self.unit = unit
+        self.helpers = unit.helpers
+        self.parent = parent
+        self.lines: Lines = []
+        self.depth = 1
+        self.scope: dict[str, Binding] = {}
+        # Captured from the parent: C name -> (C type, the parent's text).
+        self.captures: dict[str, tuple[str, str]] = {}
+        self._taken: dict[str, int] = dict(parent._taken) if parent else {}
+        self._temps = 0
+        self.measure = Measure()
+        self.memo: dict[Any, Text] = {}
+        self.uses_done = False
+        self.heap: list[tuple[str, str, str]] = []  # (C name, element type, printed name)
+        self.loop_depth = 0
+        self.many_chunks = False
+        self.lane_by_lane = False
+
+    # Lines
+
+    def line(self, text: str) -> None:
+        """Adds one line at the current depth."""
+        self.lines.append("    " * self.depth + text)
+
+    def fail_if(self, condition: str, result: str) -> None:
+        """Leaves the function through its clean-up when the condition holds."""
+        self.uses_done = True
+        self.line(f"if ({condition}) {{ status = {result}; goto done; }}")
+
+    # Names
+
+    def fresh(self, wanted: str) -> str:
+        """A C name like `wanted` that nothing in this function has."""
+        name = sanitise(wanted)
+        number = self._taken.get(name)
+        if number is None:
+            self._taken[name] = 1
+            return name
+        while True:
+            number += 1
+            candidate = f"{name}_{number}"
+            if candidate not in self._taken:
+                self._taken[name] = number
+                self._taken[candidate] = 1
+                return candidate
+
+    def temp(self) -> str:
+        """A name for a value that has none."""
+        while True:
+            self._temps += 1
+            name = f"t{self._temps}"
+            if name not in self._taken:
+                self._taken[name] = 1
+                return name
+
+    def declare(self, ir_name: str, c_type: str, *, short: bool = True) -> str:
+        """Binds an IR name to a fresh C name and gives the C name."""
+        c_name = self.fresh(short_name(ir_name) if short else ir_name)
+        self.scope[ir_name] = Binding(c_name, c_type)
+        return c_name
+
+    def lookup(self, ir_name: str) -> Binding | None:
+        """What the name stands for, taken over from the enclosing function if need be."""
+        found = self.scope.get(ir_name)
+        if found is not None:
+            return found
+        if self.parent is None:
+            return None
+        outer = self.parent.lookup(ir_name)
+        if outer is None:
+            return None
+        if outer.pieces is not None:
+            t = outer.pieces
+            for first, lanes, text in t.parts:
+                self.captures[text] = (self._piece_type(t, lanes), text)
+                del first
+        else:
+            self.captures[outer.text] = (outer.c_type, outer.text)
+        self.scope[ir_name] = outer
+        return outer
+
+    def _piece_type(self, pieces: Pieces, lanes: int) -> str:
+        t = pieces.type
+        if lanes == 1:
+            return scalar_type(t.element_of())
+        if t.width == 1:
+            return self.helpers.type(VectorType("int", pieces.mask_width, lanes))
+        return self.helpers.type(self.vector_type(t, lanes))
+
+    def vector_type(self, t: Type, lanes: int) -> VectorType:
+        """The C vector that holds `lanes` lanes of the IR type (not of bools)."""
+        if t.kind == "handle":
+            return VectorType("uint", 64, lanes)
+        if t.kind == "float" and t.width == 16:
+            return VectorType("float", 32, lanes)
+        return VectorType(t.kind, t.width, lanes)
+
+    # Statements' values
+
+    def begin_statement(self, *roots: Expr) -> None:
+        """Forgets the values of the statement before and measures this one."""
+        self.memo = {}
+        self.measure = Measure()
+        self.measure.add(*roots)
+        self.many_chunks = False
+
+    def cap(self) -> int:
+        """The most lanes of a piece of this statement's vectors."""
+        if self.lane_by_lane:
+            return 1
+        return max(2, self.unit.register_bytes // self.measure.widest_bytes)
+
+    def chunks(self, lanes: int, cap: int | None = None) -> list[tuple[int, int]]:
+        """The pieces (first lane, lanes) a vector is computed in: powers of two."""
+        result = []
+        first = 0
+        if cap is None:
+            cap = self.cap()
+        while first < lanes:
+            size = min(cap, 1 << ((lanes - first).bit_length() - 1))
+            result.append((first, size))
+            first += size
+        if len(result) > 1:
+            self.many_chunks = True
+        return result
+
+    def local(self, c_type: str, text: str) -> Text:
+        """A new constant local with the value of the text."""
+        name = self.temp()
+        self.line(f"const {c_type} {name} = {text};")
+        return name, ATOM
+
+    def scalar(self, e: Expr) -> Text:
+        """The text of a scalar expression."""
+        memo = self.memo
+        found = memo.get(e)
+        if found is not None:
+            return found
+        resolved = self.measure.resolve(e)
+        if resolved is not e:
+            text = self.scalar(resolved)
+        else:
+            text = _scalar_rule(type(e))(self, e)
+            size = len(text[0])
+            if size > _LONG or (size > _SHORT and self.measure.uses.get(e, 1) > 1):
+                if e.type.kind != "handle":
+                    text = self.local(scalar_type(e.type), text[0])
+        memo[e] = text
+        return text
+
+    def stable_scalar(self, e: Expr) -> Text:
+        """As `scalar`, in a local when several pieces of a vector will repeat it."""
+        text = self.scalar(e)
+        if self.many_chunks and len(text[0]) > _SHORT and e.type.kind != "handle":
+            text = self.memo[e] = self.local(scalar_type(e.type), text[0])
+        return text
+
+    def vector(self, e: Expr, first: int, lanes: int) -> Text:
+        """The text of lanes first ... first + lanes - 1 of a vector that is not of bools."""
+        if lanes == 1:
+            return self.scalar(self.measure.lane(e, first))
+        key = (e, first, lanes)
+        memo = self.memo
+        found = memo.get(key)
+        if found is not None:
+            return found
+        resolved = self.measure.resolve(e)
+        if resolved is not e:
+            text = self.vector(resolved, first, lanes)
+        else:
+            text = _vector_rule(type(e))(self, e, first, lanes)
+            size = len(text[0])
+            if size > _LONG or (size > _SHORT and self.measure.uses.get(e, 1) > 1):
+                t = self.vector_type(e.type, lanes)
+                text = self.local(self.helpers.type(t), text[0])
+        memo[key] = text
+        return text
+
+    def mask(self, e: Expr, first: int, lanes: int, width: int) -> Text:
+        """Lanes of a vector of bools as a mask of `width`-bit integers, 0 or -1."""
+        assert lanes > 1
+        key = (e, first, lanes, width)
+        memo = self.memo
+        found = memo.get(key)
+        if found is not None:
+            return found
+        resolved = self.measure.resolve(e)
+        if resolved is not e:
+            text = self.mask(resolved, first, lanes, width)
+        else:
+            text = _mask_rule(type(e))(self, e, first, lanes, width)
+            size = len(text[0])
+            if size > _LONG or (size > _SHORT and self.measure.uses.get(e, 1) > 1):
+                t = VectorType("int", width, lanes)
+                text = self.local(self.helpers.type(t), text[0])
+        memo[key] = text
+        return text
+
+    def variable(self, e: Variable) -> Binding:
+        """The binding of a variable that the program uses."""
+        found = self.lookup(e.name)
+        if found is None:
+            from bayplan.ir.errors import InternalError
+
+            raise InternalError(f"the lowered program uses {e.name!r}, which nothing defines")
+        return found
+
+
+def _scalar_rule(cls: type) -> Any:
+    from bayplan.targets.c_scalars import SCALAR_RULES
+
+    global _scalar_rule
+    _scalar_rule = SCALAR_RULES.__getitem__  # type: ignore[assignment]
+    return SCALAR_RULES[cls]
+
+
+def _vector_rule(cls: type) -> Any:
+    from bayplan.targets.c_vectors import VECTOR_RULES
+
+    global _vector_rule
+    _vector_rule = VECTOR_RULES.__getitem__  # type: ignore[assignment]
+    return VECTOR_RULES[cls]
+
+
+def _mask_rule(cls: type) -> Any:
+    from bayplan.targets.c_masks import MASK_RULES
+
+    global _mask_rule
+    _mask_rule = MASK_RULES.__getitem__  # type: ignore[assignment]
+    return MASK_RULES[cls]
