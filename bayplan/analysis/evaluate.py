@@ -138,7 +138,7 @@ class _Evaluator:
         value = _OPERATIONS[type(e)](self(e.a), self(e.b))
         # int32 and int64 must not overflow, so their sums are left exact.
         exact = e.type.kind == "int" and e.type.width >= 32
-        return value if exact else e.type.wrap(value)  # type: ignore[no-any-return]
+        return value if exact else e.type.wrap(value)
 
     def _short(self, e: Binary, stop: int) -> int:
         """And and Or are known when one side decides, even if the other is unknown."""

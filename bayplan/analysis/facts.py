@@ -73,7 +73,7 @@ class Facts:
         found = known.get(0)
         if found is None:
             found = known[0] = Facts()
-        return found  # type: ignore[no-any-return]
+        return found
 
     def child(self) -> Facts:
         """A scope inside this one, to which more can be added."""

@@ -66,7 +66,7 @@ def cache(name: str) -> dict[Any, Any]:
     found = table.get(name)
     if found is None:
         found = table[name] = {}
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def is_index_type(t: Type) -> bool:
@@ -111,7 +111,7 @@ def rank_of(atom: Expr) -> int:
     rank = ranks.get(atom)
     if rank is None:
         rank = ranks[atom] = len(ranks)
-    return rank  # type: ignore[no-any-return]
+    return rank
 
 
 def build_linear(form: Linear, t: Type) -> Expr:

@@ -135,12 +135,12 @@ def _tighten_quotients(form: Linear, low: int | None, high: int | None, facts: F
     ]
     for i, (p, c) in enumerate(quotients):
         for q, d in quotients[i + 1 :]:
-            if c != -d or p.b is not q.b:  # type: ignore[attr-defined]
+            if c != -d or p.b is not q.b:
                 continue
             by = p.b.value  # type: ignore[attr-defined]
             if by < 0:
                 continue
-            apart = linear_of(p.a).plus(linear_of(q.a), -1)  # type: ignore[attr-defined]
+            apart = linear_of(p.a).plus(linear_of(q.a), -1)
             if len(apart.terms) >= len(form.terms) + 1:
                 continue
             least, greatest = range_of_linear(apart, facts)

@@ -60,13 +60,13 @@ def _simplify_cast(s: Simplifier, e: Cast) -> Expr:
         # A widening cast in the middle changes nothing.
         if middle.can_represent(inner) and inner.kind != "float" and t.width > 1:
             if inner is t:
-                return value.value  # type: ignore[no-any-return]
+                return value.value
             if integers or t.kind == "float" and inner.kind != "float":
                 return s(Cast(t, value.value))
         # Narrowing twice is narrowing once; wrapping keeps the low bits.
         if integers and inner.kind in ("int", "uint") and 1 < t.width <= middle.width:
             if inner is t:
-                return value.value  # type: ignore[no-any-return]
+                return value.value
             return s(Cast(t, value.value))
     if type(value) is Ramp and t.kind == "int" and t.width >= 32 and value.type.kind == "int":
         if value.type.width >= 32 and t.width > value.type.width:
@@ -106,7 +106,7 @@ def _simplify_shuffle(s: Simplifier, e: Shuffle) -> Expr:
     first: Any = vectors[0]
     if len(e.indices) == 1 and len(vectors) == 1:
         if type(first) is Broadcast and first.value.type.lane_count == 1:
-            return first.value  # type: ignore[no-any-return]
+            return first.value
         if type(first) is Ramp and first.base.type.lane_count == 1:
             step = build.mul(first.stride, e.indices[0])
             return s(build.add(first.base, step))
@@ -177,7 +177,7 @@ def _simplify_call(s: Simplifier, e: Call) -> Expr:
 def _likely(s: Simplifier, e: Call) -> Expr | None:
     value: Any = s(e.args[0])
     if type(value) is Const:
-        return value  # type: ignore[no-any-return]
+        return value
     if type(value) is Broadcast:
         inner = Call(value.value.type, e.name, (value.value,), e.kind)
         return Broadcast(s(inner), value.lanes)

@@ -55,7 +55,7 @@ def _divide_product(s: Simplifier, e: Any) -> Expr:
             if (low is not None and low > 0) or (high is not None and high < 0):
                 if atom is e.b:
                     return const(e.type, c)
-                other = atom.b if e.b is atom.a else atom.a  # type: ignore[attr-defined]
+                other = atom.b if e.b is atom.a else atom.a
                 return s(build.mul(other, c))
     return e  # type: ignore[no-any-return]
 

@@ -58,11 +58,11 @@ def _choose_by_range(s: Simplifier, cls: type[Binary], a: Any, b: Any) -> Expr:
             return chosen
     # min(min(x, c), d)
     if type(a) is cls:
-        if a.b is b or a.a is b:  # type: ignore[attr-defined]
-            return a  # type: ignore[no-any-return]
-        folded = build.fold_binary(cls, a.b, b)  # type: ignore[attr-defined]
+        if a.b is b or a.a is b:
+            return a
+        folded = build.fold_binary(cls, a.b, b)
         if folded is not None:
-            return cls(a.a, folded)  # type: ignore[attr-defined]
+            return cls(a.a, folded)
     if type(a) is Cast and type(b) is Cast and a.value.type is b.value.type:
         inner = a.value.type
         if a.type.can_represent(inner):

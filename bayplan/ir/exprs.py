@@ -95,7 +95,7 @@ class Const(Expr):
             node.value = value
             node._free = _NONE
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return ()
@@ -124,7 +124,7 @@ class StringImm(Expr):
             node.value = value
             node._free = _NONE
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return ()
@@ -156,7 +156,7 @@ class Variable(Expr):
             node.source = source
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return ()
@@ -181,7 +181,7 @@ class Cast(Expr):
             node.value = value
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.value,)
@@ -209,7 +209,7 @@ class Binary(Expr):
             node.b = b
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.a, self.b)
@@ -277,7 +277,7 @@ class Compare(Binary):
             node.b = b
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
 
 class EQ(Compare):
@@ -344,7 +344,7 @@ class Not(Expr):
             node.value = value
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.value,)
@@ -377,7 +377,7 @@ class Select(Expr):
             node.false_value = false_value
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.condition, self.true_value, self.false_value)
@@ -427,7 +427,7 @@ class Load(Expr):
             node.alignment = alignment
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.index,) if self.predicate is None else (self.index, self.predicate)
@@ -466,7 +466,7 @@ class Ramp(Expr):
             node.lanes = lanes
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.base, self.stride)
@@ -494,7 +494,7 @@ class Broadcast(Expr):
             node.lanes = lanes
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.value,)
@@ -521,7 +521,7 @@ class Shuffle(Expr):
             node.indices = indices
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return self.vectors
@@ -562,7 +562,7 @@ class VectorReduce(Expr):
             node.lanes = lanes
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.value,)
@@ -624,7 +624,7 @@ class Call(Expr):
             node.value_index = value_index
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return self.args
@@ -665,7 +665,7 @@ class Let(Expr):
             node.body = body
             node._free = None
             Node.table[key] = node
-        return node  # type: ignore[no-any-return]
+        return node
 
     def children(self) -> tuple[Node, ...]:
         return (self.value, self.body)

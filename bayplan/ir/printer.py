@@ -87,7 +87,9 @@ class _Terms:
         """Nodes of the tree of `e`, shared ones counted as often as they occur."""
         found = self._sizes.get(e)
         if found is None:
-            found = 1 + sum([self._size(c) for c in e.children()])  # type: ignore[arg-type]
+            found = 1
+            for child in e.children():
+                found += self._size(child)  # type: ignore[arg-type]
             self._sizes[e] = found
         return found
 

@@ -343,7 +343,7 @@ class Block(Stmt):
     def children(self) -> tuple[Node, ...]:
         return self.stmts
 
-    def with_children(self, children: list[Any]) -> Stmt:  # type: ignore[override]
+    def with_children(self, children: list[Any]) -> Stmt:
         from bayplan.ir.build import block
 
         return block(children)

@@ -20,7 +20,7 @@ from bayplan.storage.measure import HEAP, ON_STACK, Measured, measure
 class _Frozen:
     """A record whose fields cannot be set again."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __init__(self, **fields: Any) -> None:
         for name in self.__slots__:
