@@ -36,20 +36,32 @@ def _sum(a: Form, b: Form, sign: int) -> Form:
     return result
 
 
-def _linear(e: Expr) -> Form:
-    """`e` as integer multiples of terms that are not looked into."""
-    if type(e) is Const and e.type.kind == "int":
-        return {None: int(e.value)}
-    if type(e) is Add:
-        return _sum(_linear(e.a), _linear(e.b), 1)
-    if type(e) is Sub:
-        return _sum(_linear(e.a), _linear(e.b), -1)
-    if type(e) is Mul:
-        for factor, rest in ((e.b, e.a), (e.a, e.b)):
-            value = constant_value(factor)
-            if value is not None:
-                return _scaled(_linear(rest), int(value))
-    return {e: 1}
+class _Linear:
+    """Expressions as integer multiples of terms that are not looked into."""
+
+    def __init__(self) -> None:
+        self._known: dict[Expr, Form] = {}
+
+    def __call__(self, e: Expr) -> Form:
+        """The form of `e`, found once for each node."""
+        found = self._known.get(e)
+        if found is None:
+            found = self._known[e] = self._find(e)
+        return found
+
+    def _find(self, e: Expr) -> Form:
+        if type(e) is Const and e.type.kind == "int":
+            return {None: int(e.value)}
+        if type(e) is Add:
+            return _sum(self(e.a), self(e.b), 1)
+        if type(e) is Sub:
+            return _sum(self(e.a), self(e.b), -1)
+        if type(e) is Mul:
+            for factor, rest in ((e.b, e.a), (e.a, e.b)):
+                value = constant_value(factor)
+                if value is not None:
+                    return _scaled(self(rest), int(value))
+        return {e: 1}
 
 
 def _is_fixed(e: Expr) -> bool:
@@ -67,6 +79,7 @@ def _is_fixed(e: Expr) -> bool:
 class _Proof:
     def __init__(self, rvar: str, definition: Definition) -> None:
         self.rvar = rvar
+        self.linear = _Linear()
         self.ranges: dict[str, tuple[float, float]] = {}
         for r in definition.schedule.rvars:
             low = constant_value(r.min)
@@ -81,12 +94,14 @@ class _Proof:
 
     def never_equal(self, ours: Expr, theirs: Expr) -> bool:
         """Whether `ours` differs from `theirs` of any iteration with another value of the RVar."""
-        a = _linear(ours)
-        b = _linear(theirs)
+        a = dict(self.linear(ours))
+        b = dict(self.linear(theirs))
         low = high = float(a.pop(None, 0) - b.pop(None, 0))
         constant = int(low)
         step = 0
         divisor = 0
+        # What all terms but that of the RVar are multiples of.
+        others = 0
         for term in [*a, *[t for t in b if t not in a]]:
             ca, cb = a.get(term, 0), b.get(term, 0)
             assert term is not None
@@ -102,6 +117,7 @@ class _Proof:
             for c, (least, greatest) in parts:
                 if c:
                     divisor = math.gcd(divisor, c)
+                    others = math.gcd(others, c)
                     low += min(c * least, c * greatest)
                     high += max(c * least, c * greatest)
         if divisor and constant % divisor:
@@ -112,6 +128,10 @@ class _Proof:
                 return True
             least, greatest = self.ranges.get(self.rvar, (-_INFINITY, _INFINITY))
             reach = abs(step) * (greatest - least)
+            if constant % others == 0 if others else constant == 0:
+                # Equal only where the term of the RVar is such a multiple itself.
+                if 0 < reach < others:
+                    return True
             low, high = low - reach, high + reach
         return low > 0 or high < 0
 
