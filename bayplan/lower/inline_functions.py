@@ -20,7 +20,7 @@ class Inliner(Rewriter):
 
     Arguments are substituted for the Func's variables. Equal nodes are one object, so what two
     calls have in common stays shared and no lets are needed. What was found is remembered by
-    node, also the values of a Func with the Funcs it calls inlined.
+    node.
     """
 
     def __init__(self, functions: Iterable[Function], calls: CallIndex) -> None:
@@ -40,19 +40,22 @@ class Inliner(Rewriter):
         call = self.rebuild(node)
         if call.kind is not CallKind.FUNC or call.name not in self._functions:
             return call
-        function = self._functions[call.name]
-        prefix = function.name + "."
-        names = [prefix + a for a in function.args]
-        return substitute(
-            dict(zip(names, call.args, strict=True)), self._value(function, call.value_index)
-        )
+        # One level at a time: equal calls that arise in different places are expanded once.
+        found = self._memo.get(call)
+        if found is None:
+            function = self._functions[call.name]
+            args = zip([f"{function.name}.{a}" for a in function.args], call.args, strict=True)
+            found = self(substitute(dict(args), self._value(function, call.value_index)))
+            self._memo[call] = found
+        return found
 
     def _value(self, function: Function, index: int) -> Expr:
+        """The value of a Func with its variables named for it alone."""
         key = (function.name, index)
         value = self._values.get(key)
         if value is None:
             assert function.init is not None
-            value = self(qualify(function.name + ".", function.init.values[index]))
+            value = qualify(function.name + ".", function.init.values[index])
             self._values[key] = value
         return value
 

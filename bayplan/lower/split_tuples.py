@@ -33,7 +33,7 @@ class _SplitTuples(Rewriter):
         if call.kind is not CallKind.FUNC or call.name not in self._tuples:
             return call
         part = f"{call.name}.{call.value_index}"
-        return Call(call.type, part, call.args, call.kind, call.target, call.value_index)
+        return Call(call.type, part, call.args, call.kind, call.target)
 
     def rewrite_Realize(self, node: Realize) -> Stmt:
         body = self(node.body)

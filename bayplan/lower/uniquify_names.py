@@ -43,7 +43,7 @@ class _Uniquify(Rewriter):
         self._expand = _ExpandLets()
 
     def __call__(self, node: Any) -> Any:
-        return self._expr(node) if isinstance(node, Expr) else super().__call__(node)
+        return self._value(node) if isinstance(node, Expr) else super().__call__(node)
 
     def _expr(self, e: Expr) -> Expr:
         renamed = self._renamed
@@ -105,9 +105,9 @@ class _Uniquify(Rewriter):
         return For(name, low, extent, node.kind, node.partition, body)
 
     def rewrite_Provide(self, node: Provide) -> Stmt:
-        values = tuple([self._expr(v) for v in node.values])
-        args = tuple([self._expr(a) for a in node.args])
-        predicate = None if node.predicate is None else self._expr(node.predicate)
+        values = tuple([self(v) for v in node.values])
+        args = tuple([self(a) for a in node.args])
+        predicate = None if node.predicate is None else self(node.predicate)
         return Provide(node.name, values, args, predicate)
 
     def rewrite_Prefetch(self, node: Prefetch) -> Stmt:
