@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bayplan.ir.build import const
 from bayplan.ir.errors import TypeMismatchError
-from bayplan.ir.exprs import Broadcast, Cast, Const, Expr
-from bayplan.ir.types import Float, Int, Type
+from bayplan.ir.exprs import NE, Broadcast, Call, CallKind, Cast, Const, Expr
+from bayplan.ir.types import BOOL, Float, Int, Type
 
 
 def constant(t: Type, value: int | float) -> Expr:
@@ -51,6 +51,8 @@ def cast_node(t: Type, e: Expr) -> Expr:
             f"cannot cast a value of type {e.type} to {t}",
             hint="handles are only reinterpreted to and from uint64",
         )
+    if t.width == 1:
+        return _cast_to_bool(e)
     if type(e) is Const and (t.kind == "float" or abs(e.value) < 1 << 63):
         return const(t, e.value)
     if t.lane_count > 1 and e.type.lane_count == 1:
@@ -58,6 +60,17 @@ def cast_node(t: Type, e: Expr) -> Expr:
     if type(e) is Broadcast and e.lanes == t.lane_count:
         return Broadcast(cast_node(t.element_of(), e.value), t.lane_count)
     return Cast(t, e)
+
+
+def _cast_to_bool(e: Expr) -> Expr:
+    """The lowest bit of the value: a bool is an integer of one bit, and narrow integers wrap."""
+    if e.type.kind == "float":
+        e = cast_node(Int(32, e.type.lane_count), e)
+    if type(e) is Const:
+        return const(BOOL, int(e.value) & 1)
+    one = const(e.type, 1)
+    low = Call(e.type, "bitwise_and", (e, one), CallKind.PURE_INTRINSIC)
+    return NE(low, const(e.type, 0))
 
 
 def constant_integer(e: Expr) -> int | None:
