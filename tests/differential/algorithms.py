@@ -63,7 +63,8 @@ class Algorithm:
         if not is_output and not paired and choices.chance(12):
             self._draw_boundary(name)
             return
-        dims = 2 if paired else choices.weighted([(6, 2), (3, 1), (2, 3)])
+        dims = 2 if paired else choices.weighted([(12, 2), (6, 1), (4, 3), (1, 0)])
+        dims = 1 if is_output and dims == 0 else dims
         # The wheel takes no numpy array of uint64.
         allowed = OUTPUT_TYPES if is_output else TYPES
         kinds = [choices.pick(allowed)]
@@ -72,7 +73,7 @@ class Algorithm:
         stage = Stage(name, dims, [])
         scope = self._scope(stage, 0, [])
         stage.values = [self._value(scope, kind) for kind in kinds]
-        args = ", ".join(COORDINATES[:dims])
+        args = ", ".join(COORDINATES[:dims]) or "()"
         self._line(f'{name} = hl.Func("{name}")')
         self._line(f"{name}[{args}] = {_tuple([v.text for v in stage.values])}")
         if paired:
@@ -97,7 +98,8 @@ class Algorithm:
     def _draw_boundary(self, name: str) -> None:
         """A boundary condition around an input or a stage, as a Func of its own."""
         choices = self.choices
-        source = choices.pick([*self.sources, *(s for s in self.stages if len(s.values) == 1)])
+        stages = [s for s in self.stages if len(s.values) == 1 and s.dims > 0]
+        source = choices.pick([*self.sources, *stages])
         which = choices.pick(BOUNDARIES)
         value = source.values[0]
         arguments = [source.name]
@@ -142,7 +144,7 @@ class Algorithm:
         indices = [self._index(scope, stage, inside, d) for d in range(callee.dims)]
         stage.uses.append((definition, callee, indices))
         component = choices.below(len(callee.values))
-        text = f"{callee.name}[{', '.join(i.text for i in indices)}]"
+        text = f"{callee.name}[{', '.join(i.text for i in indices) or '()'}]"
         if len(callee.values) > 1:
             text += f"[{component}]"
         known = callee.values[component]
@@ -150,7 +152,7 @@ class Algorithm:
 
     def _index(self, scope: Scope, stage: Stage, rvars: list[Value], d: int) -> Index:
         choices = self.choices
-        if d >= stage.dims or choices.chance(6):
+        if d >= stage.dims or choices.chance(6):  # always so in a Func without dimensions
             n = choices.between(0, 2)
             return Index(str(n), None, 0, 0, 1, n, n)
         variable = d
@@ -192,13 +194,22 @@ class Algorithm:
         assert value is not None
         return Index(f"hl.clamp({value.text}, {low}, {high})", None, 0, 0, 1, low, high)
 
-    def _domain(self, count: int) -> tuple[str, list[Value]]:
-        """Draws an RDom line; returns its name and its RVars as values."""
+    def domain(self, count: int, may_be_empty: bool = False) -> tuple[str, list[Value]]:
+        """Draws an RDom line; returns its name and its RVars as values.
+
+        Args:
+            count: Number of dimensions.
+            may_be_empty: Whether an extent may be a parameter, whose value can be 0.
+        """
         choices = self.choices
         name = f"r{self.counter}"
         self.counter += 1
         ranges = [(choices.near_zero(2), choices.between(1, 5)) for _ in range(count)]
-        texts = ", ".join(f"({low}, {n})" for low, n in ranges)
+        extents = [str(n) for _, n in ranges]
+        if may_be_empty and self.params and choices.chance(25):
+            ranges[0] = (ranges[0][0], int(self.params[0].high))
+            extents[0] = self.params[0].text
+        texts = ", ".join(f"({low}, {n})" for (low, _), n in zip(ranges, extents, strict=True))
         self._line(f'{name} = hl.RDom([{texts}], "{name}")')
         rvars = [
             Value(f"{name}.{COORDINATES[i]}", "i32", low, low + n - 1)
@@ -209,7 +220,7 @@ class Algorithm:
     def _reduction(self, scope: Scope, stage: Stage, definition: int, kind: str) -> Value | None:
         """An inline sum, product, minimum, maximum, argmin or argmax."""
         choices = self.choices
-        name, rvars = self._domain(choices.weighted([(3, 1), (1, 2)]))
+        name, rvars = self.domain(choices.weighted([(3, 1), (1, 2)]))
         inner = Scope(choices, scope.coordinates + rvars, scope.load, self.params, None)
         body = inner.expression(kind, choices.between(0, 1))
         if not any(r.text in body.text for r in rvars):

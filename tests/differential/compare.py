@@ -16,7 +16,8 @@ class Verdict:
     """The outcome of one program.
 
     Attributes:
-        kind: "agree", "illegal" (the wheel refuses the schedule) or "differ".
+        kind: "agree", "illegal" (the wheel refuses the schedule), "wheel" (the wheel contradicts
+            itself: without the schedule it says what the others say) or "differ".
         message: For people.
     """
 
@@ -49,7 +50,23 @@ class Judge:
         wheel = answers.get("halide")
         if wheel is not None and wheel.outputs is None:
             return Verdict("illegal", wheel.error)
-        return _compare(program, answers)
+        verdict = _compare(program, answers)
+        if (
+            verdict.kind == "differ"
+            and wheel is not None
+            and self._is_wheels_fault(program, answers)
+        ):
+            return Verdict("wheel", verdict.message)
+        return verdict
+
+    def _is_wheels_fault(self, program: Program, answers: dict[str, Answer]) -> bool:
+        others = {name: a for name, a in answers.items() if name != "halide"}
+        if len(others) < 2 or _compare(program, others).kind == "differ":
+            return False
+        plain = self.engines["halide"].run(program.with_schedule([]))
+        if plain.outputs is None:
+            return False
+        return _compare(program, {**others, "halide": plain}).kind == "agree"
 
     def minimize(self, program: Program) -> Program:
         """Leaves out schedule lines as long as the engines still disagree."""

@@ -308,6 +308,18 @@ def _bit_count(scope: Scope, kind: str, depth: int) -> Value | None:
     return Value(f"hl.{name}({a.text})", kind, 0, bits(kind))
 
 
+def _lerp(scope: Scope, kind: str, depth: int) -> Value | None:
+    if kind not in ("u8", "u16", "i16", "u32"):
+        return None
+    a, b = scope.expression(kind, depth), scope.expression(kind, min(depth, 1))
+    if scope.choices.chance(30):
+        weight = f"hl.f32({scope.choices.pick((0.25, 0.5, 0.75, 0.0, 1.0))})"
+    else:
+        weight = scope.expression(scope.choices.pick(("u8", "u16")), min(depth, 1)).text
+    text = f"hl.lerp({a.text}, {b.text}, {weight})"
+    return Value(text, kind, min(a.low, b.low) - 1, max(a.high, b.high) + 1)
+
+
 def _reduce(scope: Scope, kind: str, depth: int) -> Value | None:
     return scope.reduction(scope, kind) if scope.reduction is not None else None
 
@@ -382,6 +394,7 @@ INT_OPERATIONS = [
     (2, _mixed),
     (2, _python_number),
     (1, _bit_count),
+    (1, _lerp),
     (2, _reduce),
 ]
 FLOAT_OPERATIONS = [

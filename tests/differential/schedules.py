@@ -145,10 +145,12 @@ class Scheduler:
             self._bound_output()
         factored = bool(stage.rfactorable) and choices.chance(60) and self._rfactor(stage)
         for nest in self.nests[stage]:
-            if stage not in self.algorithm.siblings and not (factored and nest.definition == stage.rfactorable[0] + 1):
+            if stage not in self.algorithm.siblings and not (
+                factored and nest.definition == stage.rfactorable[0] + 1
+            ):
                 self._transform(nest)
         self._storage(stage)
-        if stage is not self.output and choices.chance(5):
+        if stage is not self.output and stage.dims > 0 and choices.chance(5):
             factor = choices.pick((2, 4))
             self._line(f"{stage.name}.align_bounds({stage.vars[0]}, {factor})")
         if wrapper:
@@ -240,6 +242,8 @@ class Scheduler:
             self._parallel(nest)
         if choices.chance(10):
             self._shorthand(nest)
+        if nest.definition - 1 in nest.stage.rfactorable and choices.chance(15):
+            self._atomic(nest)
         if nest.definition > 0 and not nest.touched:
             self._line(f"{nest.text}.unscheduled()")
 
@@ -409,6 +413,23 @@ class Scheduler:
             nest.loops.insert(nest.loops.index(loop), hidden)
             self.vector_levels.add((nest.stage.name, hidden.name))
 
+    def _atomic(self, nest: Nest) -> None:
+        """Runs a reduction of integers in any order: parallel, or in vectors."""
+        if any(v.kind == "f32" for v in nest.stage.values) or nest.definition == 0:
+            return
+        rvars = [loop for loop in nest.loops if loop.kind == "serial" and loop.rvar]
+        if not rvars or any(loop.kind != "serial" for loop in nest.loops):
+            return
+        loop = self.choices.pick(rvars)
+        if loop.extent is not None and nest.loops[0] is loop:
+            self._emit(nest, f"atomic().vectorize({loop.name})")
+            loop.kind = "vectorized"
+            self.vector_levels.add((nest.stage.name, loop.name))
+        else:
+            self._emit(nest, f"atomic().parallel({loop.name})")
+            loop.kind = "parallel"
+            self.parallel_levels.add((nest.stage.name, loop.name))
+
     # Directives on whole Funcs.
 
     def _bound_output(self) -> None:
@@ -426,13 +447,16 @@ class Scheduler:
         choices = self.choices
         if stage is self.output:
             return
+        if stage.dims == 0:
+            return
         if stage.dims > 1 and choices.chance(15):
             order = choices.shuffled(stage.vars)
             self._line(f"{stage.name}.reorder_storage({', '.join(order)})")
         if choices.chance(6):
             self._line(f"{stage.name}.align_storage({stage.vars[0]}, {choices.pick((8, 16))})")
-        if choices.chance(10):
-            self._line(f"{stage.name}.store_in(hl.MemoryType.Heap)")
+        if choices.chance(12):
+            kind = choices.pick(("Heap", "Stack"))
+            self._line(f"{stage.name}.store_in(hl.MemoryType.{kind})")
 
     def _rfactor(self, stage: Stage) -> bool:
         """Splits a reduction: partial results by one RVar, then their combination."""
@@ -465,10 +489,12 @@ class Scheduler:
             self._line(f"{name} = {stage.name}.in_()")
         else:
             user = choices.pick(users)
-            verb = "clone_in" if not stage.rvars and choices.chance(30) else "in_"
+            # A clone has the schedule of its original so far.
+            plain = not any(nest.touched for nest in self.nests[stage])
+            verb = "clone_in" if plain and not stage.rvars and choices.chance(40) else "in_"
             self._line(f"{name} = {stage.name}.{verb}({user.name})")
         self._line(f"{name}.compute_root()")
-        if choices.chance(40):
+        if stage.dims and choices.chance(40):
             self._line(f"{name}.vectorize({stage.vars[0]}, 4)")
         self.closed.add(stage)
 

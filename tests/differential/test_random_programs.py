@@ -35,7 +35,7 @@ def test_seeded_programs_agree(judge: Judge) -> None:
             failures.append(f"seed {seed}: {verdict.message}")
     assert not failures, "\n".join(failures)
     # What the wheel refuses tests nothing.
-    assert counts["illegal"] <= SEEDS // 10, counts
+    assert counts["illegal"] + counts["wheel"] <= SEEDS // 10, counts
 
 
 @settings(

@@ -16,6 +16,8 @@ def draw_update(algorithm: Algorithm, stage: Stage) -> None:
     """Adds one random update definition to a stage and to the program's lines."""
     choices = algorithm.choices
     forms = [(3, _pointwise), (5, _reduction), (2, _scan), (3, _scatter), (2, _slice)]
+    if stage.dims == 0:
+        forms = forms[:2]
     before = len(algorithm.program.algorithm)
     uses = len(stage.uses)
     if not choices.weighted(forms)(algorithm, stage):
@@ -48,7 +50,7 @@ def _union(a: Value, b: Value) -> Value:
 
 
 def _reference(stage: Stage, args: list[str]) -> list[str]:
-    text = f"{stage.name}[{', '.join(args)}]"
+    text = f"{stage.name}[{', '.join(args) or '()'}]"
     if len(stage.values) == 1:
         return [text]
     return [f"{text}[{i}]" for i in range(len(stage.values))]
@@ -56,7 +58,7 @@ def _reference(stage: Stage, args: list[str]) -> list[str]:
 
 def _assign(algorithm: Algorithm, stage: Stage, args: list[str], texts: list[str]) -> None:
     right = texts[0] if len(texts) == 1 else "(" + ", ".join(texts) + ")"
-    algorithm.program.algorithm.append(f"{stage.name}[{', '.join(args)}] = {right}")
+    algorithm.program.algorithm.append(f"{stage.name}[{', '.join(args) or '()'}] = {right}")
 
 
 def combined(old: str, known: Value, new: Value, which: str, count: int) -> Value | None:
@@ -97,7 +99,7 @@ def _pointwise(algorithm: Algorithm, stage: Stage) -> bool:
 def _reduction(algorithm: Algorithm, stage: Stage) -> bool:
     """f[x, y] op= e(r), at times only where a condition on the RDom holds."""
     choices = algorithm.choices
-    name, rvars = algorithm._domain(choices.weighted([(2, 1), (2, 2)]))
+    name, rvars = algorithm.domain(choices.weighted([(2, 1), (2, 2)]), may_be_empty=True)
     _where(algorithm, stage, name, rvars)
     scope = algorithm._scope(stage, _definition(stage), rvars)
     args = list(COORDINATES[: stage.dims])
@@ -214,7 +216,7 @@ def _scatter(algorithm: Algorithm, stage: Stage) -> bool:
     choices = algorithm.choices
     if len(stage.values) != 1:
         return False
-    _, rvars = algorithm._domain(choices.weighted([(2, 2), (1, 1)]))
+    _, rvars = algorithm.domain(choices.weighted([(2, 2), (1, 1)]), may_be_empty=True)
     axis = choices.below(stage.dims)
     scope = algorithm._scope(stage, _definition(stage), rvars)
     scope.coordinates = [v for v in scope.coordinates if v.text != COORDINATES[axis]]
