@@ -78,9 +78,13 @@ class _Reduction:
         define_pure(self.function, self.args, init)
 
     def update(self, values: list[ir.Expr]) -> None:
-        """Give the Func its update."""
+        """Give the Func its update.
+
+        A domain that was given but that the expression does not use has no effect, as in Halide:
+        the expression is joined once.
+        """
         args: list[ir.Expr] = [Variable(INT32, arg) for arg in self.args]
-        define_update(self.function, args, values, self.domain)
+        define_update(self.function, args, values)
 
     def result(self, index: int = 0) -> Expr:
         """The use of the Func that the reduction is."""
