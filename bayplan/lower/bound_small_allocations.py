@@ -42,7 +42,7 @@ class _BoundSmall(ScopedRewriter):
         for _, extent in node.bounds:
             found: Expr | None = extent
             if build.constant_value(extent) is None:
-                found = self._bound(extent)
+                found = self._upper_bound(extent)
             if found is None:
                 return node.bounds
             extents.append(found)
@@ -53,7 +53,7 @@ class _BoundSmall(ScopedRewriter):
             return node.bounds
         return tuple([(low, e) for (low, _), e in zip(node.bounds, extents, strict=True)])
 
-    def _bound(self, extent: Expr) -> Expr | None:
+    def _upper_bound(self, extent: Expr) -> Expr | None:
         expanded = simplify(strip_likely(self.expand(extent)), self.facts())
         if build.constant_value(expanded) is not None:
             return expanded
