@@ -290,7 +290,7 @@ def float_constant(value: float) -> ir.Expr:
 def _warn(message: str) -> None:
     import warnings
 
-    depth = 1
+    depth = 2
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         depth += 1
