@@ -4,10 +4,11 @@
 element index.
 
 The index of an element is the sum of (coordinate - min) * stride over the dimensions. It is
-int32 where the whole allocation is known to hold fewer than 2**31 elements; else every
-coordinate is widened to int64 before it meets a stride, so that no flat index can overflow. Where
-a buffer comes from outside, the mins are gathered in one term that no loop changes:
-`sum(coordinate * stride) - sum(min * stride)`.
+int32 in temporaries, which hold fewer than 2**31 elements each (more is an error before anything
+is allocated). In buffers from outside every coordinate is widened to int64 before it meets a
+stride, so that no flat index can overflow, unless constraints say that the buffer is small; and
+their mins are gathered in one term that no loop changes: `sum(coordinate * stride) - sum(min *
+stride)`.
 """
 
 from __future__ import annotations
@@ -199,22 +200,16 @@ class _Flatten(Rewriter):
         sizes: list[Expr],
     ) -> tuple[_Layout, list[tuple[str, Expr]]]:
         """The layout of a temporary and the lets that it needs, outermost first."""
-        total = 1
-        for size in sizes:
-            value = build.constant_value(size)
-            total = total * int(value) if value is not None and total >= 0 else -1
-        wide = not 0 <= total <= _INT32_MAX
-        t = INT64 if wide else INT32
         lets: list[tuple[str, Expr]] = []
         named_mins = [_named(f"{name}.min.{d}", low, lets) for d, low in enumerate(mins)]
         for d, extent in enumerate(extents):
             _named(f"{name}.extent.{d}", extent, lets)
-        strides: list[Expr] = [Const(t, 1)] * len(mins)
-        stride: Expr = Const(t, 1)
+        strides: list[Expr] = [build.int32(1)] * len(mins)
+        stride: Expr = build.int32(1)
         for d, size in zip(order, sizes, strict=True):
             strides[d] = _named(f"{name}.stride.{d}", stride, lets)
-            stride = simplify(strides[d] * (widen_index(size) if wide else size))
-        return _Layout(named_mins, strides, wide), lets
+            stride = simplify(strides[d] * size)
+        return _Layout(named_mins, strides, False), lets
 
 
 def _named(name: str, value: Expr, lets: list[tuple[str, Expr]]) -> Expr:

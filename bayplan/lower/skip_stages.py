@@ -85,6 +85,10 @@ class _SkipStages(Rewriter):
             used = simplify(_Use(node.name, body).of(body))
             if not build.is_one(used):
                 body = _MakeOnlyIf(node.name, used)(body)
+                # What this production calls is now called under a condition.
+                for n in iterate(body):
+                    if type(n) is ProducerConsumer and n.is_producer and n.name == node.name:
+                        _add_called(n.body, self.candidates, set())
                 condition = simplify(build.logical_and(condition, used))
         if body is node.body and condition is node.condition:
             return node
