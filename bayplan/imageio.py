@@ -14,6 +14,16 @@ from typing import Any
 _MOST_CHANNELS = 4
 
 
+def _view(image: Any) -> memoryview:
+    """A memoryview of an array or Buffer; before Python 3.12 a Buffer needs numpy for it."""
+    try:
+        return memoryview(image)
+    except TypeError:
+        import numpy as np
+
+        return memoryview(np.asarray(image))
+
+
 def is_interleaved(image: Any) -> bool:
     """Tells whether an array or buffer has its channels innermost, as picture files do.
 
@@ -25,7 +35,7 @@ def is_interleaved(image: Any) -> bool:
         (``halide.imageio`` compares the distance with one byte, so it takes no 16-bit picture for
         interleaved.)
     """
-    view = memoryview(image)
+    view = _view(image)
     return (
         view.ndim == 3
         and view.strides is not None
@@ -47,10 +57,10 @@ def copy_to_interleaved(image: Any) -> Any:
     """
     import numpy as np
 
-    view = memoryview(image)
+    view = _view(image)
     if view.ndim != 3 or is_interleaved(image):
         return image
-    return np.copy(np.moveaxis(np.asarray(view), 0, 2), order="C")
+    return np.copy(np.moveaxis(np.asarray(image), 0, 2), order="C")
 
 
 def copy_to_planar(image: Any) -> Any:
@@ -67,7 +77,7 @@ def copy_to_planar(image: Any) -> Any:
 
     if not is_interleaved(image):
         return image
-    return np.copy(np.moveaxis(np.asarray(memoryview(image)), 2, 0), order="C")
+    return np.copy(np.moveaxis(np.asarray(image), 2, 0), order="C")
 
 
 def imread(uri: Any, format: str | None = None, **kwargs: Any) -> Any:

@@ -72,3 +72,11 @@ def test_same_answers_as_the_module_of_halide(tmp_path: Path) -> None:
         assert np.array_equal(
             bp_imageio.copy_to_interleaved(image), theirs.copy_to_interleaved(image)
         )
+
+
+def test_a_buffer_is_written_like_an_array(tmp_path: Path) -> None:
+    import bayplan as hl
+
+    image = np.arange(3 * 4 * 5, dtype=np.uint8).reshape(3, 4, 5)
+    bp_imageio.imwrite(tmp_path / "buffer.png", hl.Buffer(image))
+    assert np.array_equal(bp_imageio.imread(tmp_path / "buffer.png"), image)
