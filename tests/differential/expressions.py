@@ -159,14 +159,21 @@ def _clamp(scope: Scope, kind: str, depth: int) -> Value | None:
     return Value(text, kind, 0, limit, _worse(a, high))
 
 
+def _solid(value: Value) -> str:
+    """The text, as a whole expression: the wheel takes bare uses of Funcs here for Tuples."""
+    if value.text.endswith("]"):
+        return f"hl.cast({CONSTRUCTORS[value.kind]}, {value.text})"
+    return value.text
+
+
 def _select(scope: Scope, kind: str, depth: int) -> Value | None:
     condition = scope.condition(min(depth, 1))
     a, b = scope.expression(kind, depth), scope.expression(kind, depth)
-    text = f"hl.select({condition}, {a.text}, {b.text})"
+    text = f"hl.select({condition}, {_solid(a)}, {_solid(b)})"
     values = [a, b]
     if scope.choices.chance(15):
         c, second = scope.leaf(kind), scope.condition(0)
-        text = f"hl.select({condition}, {a.text}, {second}, {c.text}, {b.text})"
+        text = f"hl.select({condition}, {_solid(a)}, {second}, {_solid(c)}, {_solid(b)})"
         values.append(c)
     fraction = None if any(not v.exact for v in values) else max(v.fraction or 0 for v in values)
     return Value(text, kind, min(v.low for v in values), max(v.high for v in values), fraction)
@@ -176,7 +183,7 @@ def _mux(scope: Scope, kind: str, depth: int) -> Value | None:
     index = scope.expression("i32", min(depth, 1))
     values = [scope.leaf(kind) for _ in range(scope.choices.between(2, 4))]
     fraction = None if any(not v.exact for v in values) else max(v.fraction or 0 for v in values)
-    text = f"hl.mux({index.text}, [{', '.join(v.text for v in values)}])"
+    text = f"hl.mux({index.text}, [{', '.join(_solid(v) for v in values)}])"
     return Value(text, kind, min(v.low for v in values), max(v.high for v in values), fraction)
 
 

@@ -518,6 +518,8 @@ class Scheduler:
         a, b = pair
         d = self.choices.below(a.dims)
         align = self.choices.pick(("", ", hl.LoopAlignStrategy.AlignStart"))
+        if not all(self._call_sites(s) for s in pair):
+            return
         # Producers computed in the loops of either would have to move.
         if all(path[0][0] not in (a.name, b.name) for path in self.paths.values() if path):
             self._line(f"{a.name}.compute_with({b.name}, {a.vars[d]}{align})")
