@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from bayplan.ir.errors import DefinitionError, ScheduleError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.walk import Reintern
-from bayplan.language.function import Definition, Function, Specialization
+from bayplan.language.function import Definition, Function, Requirement, Specialization
 from bayplan.language.schedule import (
     Bound,
     FuncSchedule,
@@ -69,6 +69,11 @@ def _copy_function(function: Function, copier: Copier) -> Function:
     copy.is_wrapper_of = function.is_wrapper_of
     copy.frozen = function.frozen
     copy.no_profiling = function.no_profiling
+    copy.requirements = [
+        Requirement(copier(r.condition), [copier(part) for part in r.message], r.where)
+        for r in function.requirements
+    ]
+    copy.traced = set(function.traced)
     copy.schedule = _copy_func_schedule(function, copier)
     assert function.init is not None
     copy.init = _copy_definition(function.init, copier)

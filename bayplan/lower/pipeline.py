@@ -20,7 +20,9 @@ Pass = Callable[[Stmt, Lowering], Stmt]
 # Each line names a module of this package and the function of the same name in it. A name may
 # stand more than once.
 BEFORE_READABLE: Final = (
-    # Order: first, so that bounds know the ranges of parameters.
+    # Order: before add_parameter_checks, whose ranges hold for the conditions too.
+    "add_requirements",
+    # Order: ahead of all analyses, so that bounds know the ranges of parameters.
     "add_parameter_checks",
     # Order: on the loops as scheduled, where each use stands at its coordinates.
     "check_aliases",
