@@ -162,14 +162,13 @@ class _SlideWindows(Rewriter):
     def _rewound(self, node: For, first: Expr, lets: list[tuple[str, Expr]], body: Stmt) -> Stmt:
         if body is node.body and not lets:
             return node
-        extent = node.extent
-        if lets:
-            # An empty loop stays empty.
-            whole = node.min + node.extent - first
-            extent = build.select(build.gt(node.extent, 0), whole, build.int32(0))
+        extent = node.min + node.extent - first if lets else node.extent
         result: Stmt = For(node.name, first, extent, node.kind, node.partition, body)
         for name, value in reversed(lets):
             result = LetStmt(name, value, result)
+        if lets and build.constant_value(node.extent) is None:
+            # An empty loop stays empty.
+            result = IfThenElse(build.gt(node.extent, 0), result)
         return result
 
 
