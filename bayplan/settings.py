@@ -89,6 +89,13 @@ _ALL = (
     ),
     Setting("VERIFY", "bool", False, "Check the form of the program between any two passes."),
     Setting("DUMP_DIR", "path", None, "Write the program after each pass into this folder."),
+    Setting("RANDOM_PROGRAMS", "int", 300, "Random programs in a run of Bayplan's own tests."),
+    Setting(
+        "HALIDE_TUTORIAL",
+        "path",
+        None,
+        "Folder of Halide's Python lessons, which Bayplan's own tests then run.",
+    ),
 )
 
 SETTINGS: dict[str, Setting] = {setting.name: setting for setting in _ALL}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as examples
 
+from bayplan import settings
 from tests.differential.choices import Choices
 from tests.differential.compare import Judge, available
 from tests.differential.generate import generate
 from tests.differential.program import Program
 from tests.differential.strategies import programs
 
-PROGRAMS = int(os.environ.get("BAYPLAN_RANDOM_PROGRAMS", "300"))
+PROGRAMS = settings.value("RANDOM_PROGRAMS")
 SEEDS = PROGRAMS * 9 // 10
 
 
@@ -38,7 +39,7 @@ def test_seeded_programs_agree(judge: Judge) -> None:
     assert counts["illegal"] + counts["wheel"] <= SEEDS // 10, counts
 
 
-@settings(
+@examples(
     max_examples=PROGRAMS - SEEDS,
     deadline=None,
     database=None,

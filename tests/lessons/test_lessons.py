@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from bayplan import settings
+
 LESSONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 17, 18, 20)
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def _lesson(number: int) -> Path:
-    named = os.environ.get("BAYPLAN_HALIDE_TUTORIAL")
+    named = settings.value("HALIDE_TUTORIAL")
     if not named:
         pytest.skip("BAYPLAN_HALIDE_TUTORIAL does not name Halide's tutorial")
     folder = Path(named)
