@@ -32,7 +32,7 @@ class Box:
 
     def is_bounded(self) -> bool:
         """Whether every end of every dimension is known."""
-        return all([i.is_bounded() for i in self.bounds])
+        return all(i.is_bounded() for i in self.bounds)
 
     def maybe_unused(self) -> bool:
         """Whether there is a condition under which nothing is touched."""
@@ -40,7 +40,7 @@ class Box:
 
     def is_empty(self) -> bool:
         """Whether some dimension is known to hold nothing."""
-        return any([i.empty for i in self.bounds])
+        return any(i.empty for i in self.bounds)
 
     def copy(self) -> Box:
         """A box with a list of its own."""

@@ -113,7 +113,7 @@ def _eliminate_one(form: Linear, facts: Facts, budget: list[int]) -> Linear | bo
                 continue
             options: list[Linear] = []
             for fact in known:
-                k = fact.terms[variable] if variable in fact.terms else 0
+                k = fact.terms.get(variable, 0)
                 # form - m * fact is without the variable where m k == c, and m must be positive.
                 if k and c % k == 0 and c // k > 0:
                     options.append(form.plus(fact, -(c // k)))

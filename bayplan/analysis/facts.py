@@ -203,7 +203,7 @@ class Facts:
 
     def _assume(self, condition: Any, holds: bool) -> None:
         cls = type(condition)
-        if cls is And and holds or cls is Or and not holds:
+        if (cls is And and holds) or (cls is Or and not holds):
             self._assume(condition.a, holds)
             self._assume(condition.b, holds)
             return

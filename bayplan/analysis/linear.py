@@ -135,8 +135,7 @@ def build_linear(form: Linear, t: Type) -> Expr:
         if form.constant:
             result = const(t, form.constant)
         else:
-            atom, c = negative.pop(0)
-            result = mul(atom, const(t, -c))
+            result = const(t, 0)
         for atom, c in negative:
             result = sub(result, atom if c == 1 else mul(atom, const(t, c)))
         return result

@@ -345,13 +345,10 @@ _RANGES: Final[dict[type, Callable[[Any, Facts], Range]]] = {
     exprs.Broadcast: _broadcast,
     exprs.Shuffle: _shuffle,
     Call: _call,
-    **{
-        cls: _truth
-        for cls in (
-            exprs.EQ, exprs.NE, exprs.LT, exprs.LE, exprs.GT, exprs.GE,
-            exprs.And, exprs.Or, exprs.Not,
-        )
-    },
+    **dict.fromkeys(
+        (exprs.EQ, exprs.NE, exprs.LT, exprs.LE, exprs.GT, exprs.GE, exprs.And, exprs.Or, exprs.Not),
+        _truth,
+    ),
 }  # fmt: skip
 
 

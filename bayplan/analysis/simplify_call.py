@@ -61,7 +61,7 @@ def _simplify_cast(s: Simplifier, e: Cast) -> Expr:
         if middle.can_represent(inner) and inner.kind != "float" and t.width > 1:
             if inner is t:
                 return value.value
-            if integers or t.kind == "float" and inner.kind != "float":
+            if integers or (t.kind == "float" and inner.kind != "float"):
                 return s(Cast(t, value.value))
         # Narrowing twice is narrowing once; wrapping keeps the low bits.
         if integers and inner.kind in ("int", "uint") and 1 < t.width <= middle.width:
@@ -140,7 +140,7 @@ def _removable(value: Expr) -> bool:
 
 
 def is_trivial(value: Any) -> bool:
-    """Whether a let of this value is not worth a name: constants, variables, these and an offset."""
+    """Whether a value is not worth a name: constants, variables, a variable and an offset."""
     while type(value) is Broadcast:
         value = value.value
     cls = type(value)
@@ -166,7 +166,7 @@ def _simplify_call(s: Simplifier, e: Call) -> Expr:
     args = tuple([s(a) for a in e.args])
     if e.is_pure() and len(args) > 0 and e.type.lane_count > 1:
         lanes = e.type.lane_count
-        if all([type(a) is Broadcast and a.lanes == lanes for a in args]):
+        if all(type(a) is Broadcast and a.lanes == lanes for a in args):
             scalars = tuple([a.value for a in args])  # type: ignore[attr-defined]
             element = e.type.element_of()
             inner = Call(element, name, scalars, e.kind, e.target, e.value_index)

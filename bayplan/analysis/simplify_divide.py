@@ -50,7 +50,7 @@ def _divide_product(s: Simplifier, e: Any) -> Expr:
     form = linear_of(e.a)
     if len(form.terms) == 1 and not form.constant:
         ((atom, c),) = form.terms.items()
-        if atom is e.b or type(atom) is Mul and e.b in (atom.a, atom.b):
+        if atom is e.b or (type(atom) is Mul and e.b in (atom.a, atom.b)):
             low, high = s.range(e.b)
             if (low is not None and low > 0) or (high is not None and high < 0):
                 if atom is e.b:
@@ -168,7 +168,8 @@ def _remainder_linear(s: Simplifier, form: Linear, by: int, t: Type) -> Expr:
     if len(terms) == 1:
         ((atom, c),) = terms.items()
         if type(atom) is Mod and type(atom.b) is Const and atom.b.value % by == 0:
-            return _remainder_linear(s, linear_of(atom.a).times(c).plus_constant(form.constant), by, t)
+            inner = linear_of(atom.a).times(c).plus_constant(form.constant)
+            return _remainder_linear(s, inner, by, t)
     common = gcd(by, *terms.values())
     if common > 1:
         # (g x + c) % (g m) == g ((x + c / g) % m) + c % g

@@ -393,7 +393,7 @@ def _as_choice(condition: Any, a: Expr, b: Expr) -> Expr | None:
 
 
 RULES: Final[dict[type, Any]] = {
-    **{cls: _simplify_comparison for cls in (EQ, NE, LT, LE, GT, GE)},
+    **dict.fromkeys((EQ, NE, LT, LE, GT, GE), _simplify_comparison),
     And: _simplify_junction,
     Or: _simplify_junction,
     Not: _simplify_not,

@@ -77,7 +77,8 @@ def _choose_ramp(s: Simplifier, cls: type[Binary], ramp: Ramp, other: Broadcast)
         return None
     if type(ramp.stride) is not Const:
         return None
-    last = s(build.add(ramp.base, build.const(value.type, int(ramp.stride.value) * (ramp.lanes - 1))))
+    reach = build.const(value.type, int(ramp.stride.value) * (ramp.lanes - 1))
+    last = s(build.add(ramp.base, reach))
     beats = [_beats(s, cls, ramp.base, value), _beats(s, cls, last, value)]
     if beats == [True, True]:
         return ramp
@@ -182,7 +183,7 @@ def _canonical(s: Simplifier, cls: type[Binary], leaves: list[Expr], t: Type) ->
     common = {
         atom: c
         for atom, c in forms[0].terms.items()
-        if all([form.terms.get(atom) == c for form in forms[1:]])
+        if all(form.terms.get(atom) == c for form in forms[1:])
     }
     ordered = [(_order(form), form) for form in forms]
     ordered.sort(key=_first)

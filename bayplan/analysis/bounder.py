@@ -1,0 +1,545 @@
+"""Bounds of expressions by interval arithmetic, with correlated parts kept together.
+
+An expression that rises or falls with each of its variables is bounded by putting the ends of
+their intervals in; sums are cut into the part for which that works and the rest. So `x - x` and
+`x + (8 - x % 8)` stay tight where plain interval arithmetic would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bayplan.analysis.facts import Facts
+from bayplan.analysis.interval import Interval
+from bayplan.analysis.linear import Linear, build_linear, is_index_type, linear_of
+from bayplan.analysis.monotonic import Monotonic, flipped, is_monotonic, joined
+from bayplan.analysis.purity import is_pure
+from bayplan.analysis.ranges import range_of, type_range
+from bayplan.analysis.simplify import can_prove, simplify
+from bayplan.analysis.solve import solve_for_outer_interval
+from bayplan.ir import build, exprs
+from bayplan.ir.build import const
+from bayplan.ir.exprs import Call, CallKind, Const, Expr, Let, Variable
+from bayplan.ir.types import Type
+from bayplan.ir.walk import Substitute, free_variables
+
+Scope = Mapping[str, Interval]
+FuncBounds = Mapping[tuple[str, int], Interval]
+
+_EVERYTHING: Final = Interval.everything()
+
+
+def bounds_of_type(t: Type) -> Interval:
+    """The interval of all values of a type; open where arithmetic is taken not to overflow."""
+    t = t.element_of()
+    low, high = type_range(t)
+    return Interval(
+        None if low is None else const(t, low), None if high is None else const(t, high)
+    )
+
+
+class Bounder:
+    """Bounds of expressions while the variables of a scope move in their intervals."""
+
+    __slots__ = ("scope", "func_bounds", "_memo", "_substitutions")
+
+    def __init__(self, scope: Scope, func_bounds: FuncBounds | None = None) -> None:
+        self.scope = dict(scope)
+        self.func_bounds: FuncBounds = {} if func_bounds is None else func_bounds
+        self._memo: dict[Expr, Interval] = {}
+        # Substitutions of ends for variables, kept for what they remember.
+        self._substitutions: dict[frozenset[tuple[str, bool]], Substitute] = {}
+
+    def with_scope(self, extra: Scope) -> Bounder:
+        """Bounds with other intervals for some variables."""
+        return Bounder({**self.scope, **extra}, self.func_bounds)
+
+    def __call__(self, e: Expr) -> Interval:
+        """The interval of `e` over all of its lanes."""
+        found = self._memo.get(e)
+        if found is None:
+            found = self._memo[e] = self._bound(e)
+        return found
+
+    def _bound(self, e: Any) -> Interval:
+        if type(e) is Const:
+            return Interval(e, e)
+        varying = [v for v in free_variables(e) if v in self.scope]
+        pure = is_pure(e)
+        if not varying and pure and e.type.lane_count == 1:
+            return Interval.single_point(e)
+        if pure and is_index_type(e.type):
+            varying.sort()
+            by_ends = self._by_ends(e, varying)
+            if by_ends is not None:
+                return by_ends
+        rule = _RULES.get(type(e))
+        return bounds_of_type(e.type) if rule is None else rule(self, e)
+
+    def _by_ends(self, e: Expr, varying: list[str]) -> Interval | None:
+        """Bounds of an expression that is monotonic in all its varying variables."""
+        directions: list[tuple[str, bool]] = []
+        for name in varying:
+            m = is_monotonic(e, name)
+            if m is Monotonic.Unknown:
+                return None
+            if m is not Monotonic.Constant:
+                directions.append((name, m is Monotonic.Increasing))
+        return Interval(self._at(e, directions, False), self._at(e, directions, True))
+
+    def _at(self, e: Expr, directions: list[tuple[str, bool]], upper: bool) -> Expr | None:
+        ends = [(name, rising is upper) for name, rising in directions]
+        key = frozenset(ends)
+        substitution = self._substitutions.get(key)
+        if substitution is None:
+            values: dict[str, Expr] = {}
+            for name, take_max in ends:
+                interval = self.scope[name]
+                end = interval.max if take_max else interval.min
+                if end is None:
+                    return self._without_end(e, upper)
+                values[name] = end
+            substitution = self._substitutions[key] = Substitute(values)
+        return simplify(substitution(e))
+
+    def _without_end(self, e: Any, upper: bool) -> Expr | None:
+        """A variable has no end there; only what a rule finds structurally may remain."""
+        rule = _RULES.get(type(e))
+        if rule is None or type(e) is Variable:
+            return None
+        found = rule(self, e)
+        return found.max if upper else found.min
+
+    # Rules, by class of node.
+
+    def variable(self, e: Variable) -> Interval:
+        found = self.scope.get(e.name)
+        if found is None:
+            return Interval.single_point(e)
+        if found.min is None or found.max is None:
+            return _within_type(found, e.type)
+        return found
+
+    def sum(self, e: Any) -> Interval:
+        if not is_index_type(e.type):
+            return self._wrapping(e, self._add(self(e.a), self(e.b), type(e) is exprs.Sub))
+        form = linear_of(simplify(e))
+        together, apart = self._parted(form)
+        low: Expr | None = const(e.type, form.constant)
+        high = low
+        parts: list[Interval] = []
+        if together.terms:
+            found = self._by_ends(build_linear(together, e.type), self._varying(together))
+            parts.append(_EVERYTHING if found is None else found)
+        for atom, c in apart:
+            interval = self(atom)
+            if c < 0:
+                interval = Interval(interval.max, interval.min)
+            parts.append(
+                Interval(
+                    None if interval.min is None else build.mul(interval.min, c),
+                    None if interval.max is None else build.mul(interval.max, c),
+                )
+            )
+        for part in parts:
+            low = None if low is None or part.min is None else build.add(low, part.min)
+            high = None if high is None or part.max is None else build.add(high, part.max)
+        return _simplified(low, high)
+
+    def _varying(self, form: Linear) -> list[str]:
+        names: set[str] = set()
+        for atom in form.terms:
+            names |= free_variables(atom)
+        return sorted([n for n in names if n in self.scope])
+
+    def _parted(self, form: Linear) -> tuple[Linear, list[tuple[Expr, int]]]:
+        """The terms that rise or fall together in every variable, and the others."""
+        together: dict[Expr, int] = {}
+        apart: list[tuple[Expr, int]] = []
+        known: dict[str, Monotonic] = {}
+        for atom, c in form.terms.items():
+            varying = [v for v in free_variables(atom) if v in self.scope]
+            directions = {v: is_monotonic(atom, v) for v in varying}
+            if c < 0:
+                directions = {v: flipped(m) for v, m in directions.items()}
+            merged = {v: joined(m, known.get(v, Monotonic.Constant)) for v, m in directions.items()}
+            if not is_pure(atom) or Monotonic.Unknown in merged.values():
+                apart.append((atom, c))
+                continue
+            known.update(merged)
+            together[atom] = c
+        return Linear(together, 0), apart
+
+    def _add(self, a: Interval, b: Interval, negate: bool) -> Interval:
+        if negate:
+            low = None if a.min is None or b.max is None else build.sub(a.min, b.max)
+            high = None if a.max is None or b.min is None else build.sub(a.max, b.min)
+        else:
+            low = None if a.min is None or b.min is None else build.add(a.min, b.min)
+            high = None if a.max is None or b.max is None else build.add(a.max, b.max)
+        return Interval(low, high)
+
+    def _wrapping(self, e: Any, found: Interval) -> Interval:
+        """The result of arithmetic in a type that may wrap: kept where it surely does not."""
+        t = e.type.element_of()
+        if t.kind == "float" or (t.kind == "int" and t.width >= 32):
+            return found
+        low, high = range_of(e, Facts.none())
+        least, greatest = self._constant_ends(e)
+        if least is not None and greatest is not None and t.can_represent(least):
+            if t.can_represent(greatest):
+                low, high = least, greatest
+        return Interval(
+            None if low is None else const(t, low), None if high is None else const(t, high)
+        )
+
+    def _constant_ends(self, e: Any) -> tuple[int | None, int | None]:
+        """Ends of a + b, a - b or a * b of the operands' constant bounds, before wrapping."""
+        a_low, a_high = self.constants(e.a)
+        b_low, b_high = self.constants(e.b)
+        if a_low is None or a_high is None or b_low is None or b_high is None:
+            return (None, None)
+        if type(e) is exprs.Add:
+            return (a_low + b_low, a_high + b_high)
+        if type(e) is exprs.Sub:
+            return (a_low - b_high, a_high - b_low)
+        ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
+        return (min(ends), max(ends))
+
+    def constants(self, e: Expr) -> tuple[int | None, int | None]:
+        """Constant bounds of an integer expression."""
+        return constant_ends(self(e))
+
+    def product(self, e: Any) -> Interval:
+        if is_index_type(e.type) and e not in linear_of(e).terms:
+            return self.sum(e)
+        a, b = self(e.a), self(e.b)
+        found = self._multiply(a, b)
+        return self._wrapping(e, found) if not is_index_type(e.type) else found
+
+    def _multiply(self, a: Interval, b: Interval) -> Interval:
+        if a.is_single_point():
+            a, b = b, a
+        if b.is_single_point():
+            assert b.min is not None
+            return self._scale(a, b.min)
+        ends = [a.min, a.max, b.min, b.max]
+        if a.min is not None and b.min is not None:
+            if _not_negative(a.min) and _not_negative(b.min):
+                high = None if a.max is None or b.max is None else build.mul(a.max, b.max)
+                return _simplified(build.mul(a.min, b.min), high)
+        if None in ends:
+            return _EVERYTHING
+        low = high = None
+        for x in (a.min, a.max):
+            for y in (b.min, b.max):
+                assert x is not None and y is not None
+                p = build.mul(x, y)
+                low = p if low is None else build.minimum(low, p)
+                high = p if high is None else build.maximum(high, p)
+        return _simplified(low, high)
+
+    def _scale(self, a: Interval, factor: Expr) -> Interval:
+        low = None if a.min is None else build.mul(a.min, factor)
+        high = None if a.max is None else build.mul(a.max, factor)
+        if _not_negative(factor):
+            return _simplified(low, high)
+        if _not_positive(factor):
+            return _simplified(high, low)
+        if low is None or high is None:
+            return _EVERYTHING
+        return _simplified(build.minimum(low, high), build.maximum(low, high))
+
+    def quotient(self, e: Any) -> Interval:
+        a, b = self(e.a), self(e.b)
+        t = e.type
+        if t.kind == "float":
+            return self._divide_floats(a, b)
+        if b.min is None or b.max is None:
+            return self._no_longer_than(a) if t.kind != "uint" else Interval(const(t, 0), a.max)
+        positive = can_prove(build.gt(b.min, 0))
+        if b.is_single_point() and (positive or build.is_const(b.min)):
+            low = None if a.min is None else build.div(a.min, b.min)
+            high = None if a.max is None else build.div(a.max, b.min)
+            return _simplified(low, high) if positive else _simplified(high, low)
+        if not positive:
+            return self._no_longer_than(a) if t.kind != "uint" else Interval(const(t, 0), a.max)
+        low = high = None
+        if a.min is not None:
+            low = build.minimum(build.div(a.min, b.min), build.div(a.min, b.max))
+        if a.max is not None:
+            high = build.maximum(build.div(a.max, b.min), build.div(a.max, b.max))
+        return _simplified(low, high)
+
+    def _no_longer_than(self, a: Interval) -> Interval:
+        """An integer quotient is never larger in magnitude than the dividend."""
+        if a.min is None or a.max is None:
+            return _EVERYTHING
+        negated_low, negated_high = -a.max, -a.min
+        return _simplified(
+            build.minimum(a.min, negated_low), build.maximum(a.max, negated_high)
+        )
+
+    def _divide_floats(self, a: Interval, b: Interval) -> Interval:
+        if not b.is_bounded() or not a.is_bounded():
+            return _EVERYTHING
+        assert b.min is not None and b.max is not None
+        assert a.min is not None and a.max is not None
+        least, greatest = build.constant_value(b.min), build.constant_value(b.max)
+        if not b.is_single_point() and not (
+            least is not None and greatest is not None and (least > 0 or greatest < 0)
+        ):
+            return _EVERYTHING
+        low = high = None
+        for x in (a.min, a.max):
+            for y in (b.min, b.max):
+                q = build.div(x, y)
+                low = q if low is None else build.minimum(low, q)
+                high = q if high is None else build.maximum(high, q)
+        return Interval(low, high)
+
+    def remainder(self, e: Any) -> Interval:
+        t = e.type
+        if t.kind == "float":
+            return _EVERYTHING
+        a, b = self(e.a), self(e.b)
+        zero = const(t.element_of(), 0)
+        if b.max is None:
+            high = a.max if a.min is not None and _not_negative(a.min) else None
+            return Interval(zero, high)
+        by = build.constant_value(b.max) if b.is_single_point() else None
+        if by is not None and by > 0 and a.is_bounded():
+            assert a.min is not None and a.max is not None
+            if simplify(build.div(a.min, b.max)) is simplify(build.div(a.max, b.max)):
+                return _simplified(build.mod(a.min, b.max), build.mod(a.max, b.max))
+        if b.min is not None and _not_negative(b.min):
+            high = build.sub(b.max, const(t.element_of(), 1))
+        elif b.min is not None and is_index_type(t.element_of()):
+            high = build.sub(build.maximum(b.max, -b.min), 1)
+        else:
+            return bounds_of_type(t)
+        if not _positive(b.max):
+            high = build.maximum(high, zero)
+        if a.max is not None and a.min is not None and _not_negative(a.min):
+            high = build.minimum(high, a.max)
+        return _simplified(zero, high)
+
+    def minimum(self, e: Any) -> Interval:
+        a, b = self(e.a), self(e.b)
+        low = None if a.min is None or b.min is None else build.minimum(a.min, b.min)
+        high = _nearer(build.minimum, a.max, b.max)
+        return _simplified(low, high)
+
+    def maximum(self, e: Any) -> Interval:
+        a, b = self(e.a), self(e.b)
+        high = None if a.max is None or b.max is None else build.maximum(a.max, b.max)
+        low = _nearer(build.maximum, a.min, b.min)
+        return _simplified(low, high)
+
+    def select(self, e: Any) -> Interval:
+        condition = e.condition
+        if condition.type.lane_count > 1:
+            return self(e.true_value).union(self(e.false_value))
+        return self.either(condition, e.true_value, e.false_value)
+
+    def either(self, condition: Expr, a: Expr, b: Expr) -> Interval:
+        """One of two values, each bounded under what the condition says of the variables."""
+        when_true = self.under(condition, True)(a)
+        when_false = self.under(condition, False)(b)
+        varying = [v for v in free_variables(condition) if v in self.scope]
+        if not varying and is_pure(condition):
+            low = high = None
+            if when_true.min is not None and when_false.min is not None:
+                low = build.select(condition, when_true.min, when_false.min)
+            if when_true.max is not None and when_false.max is not None:
+                high = build.select(condition, when_true.max, when_false.max)
+            return _simplified(low, high)
+        low = high = None
+        if when_true.min is not None and when_false.min is not None:
+            low = build.minimum(when_true.min, when_false.min)
+        if when_true.max is not None and when_false.max is not None:
+            high = build.maximum(when_true.max, when_false.max)
+        return _simplified(low, high)
+
+    def under(self, condition: Expr, holds: bool) -> Bounder:
+        """The bounds where the condition holds (or does not): intervals of variables narrowed."""
+        extra = self.narrowed(condition, holds)
+        return self.with_scope(extra) if extra else self
+
+    def narrowed(self, condition: Expr, holds: bool) -> dict[str, Interval]:
+        """The variables whose intervals a condition narrows, with the narrower ones."""
+        found: dict[str, Interval] = {}
+        names = sorted([v for v in free_variables(condition) if v in self.scope])
+        if not names:
+            return found
+        if not holds:
+            condition = build.logical_not(condition)
+        for name in names:
+            solved = solve_for_outer_interval(condition, name)
+            if solved.empty or solved.is_everything():
+                continue
+            low = None if solved.min is None else self(solved.min).min
+            high = None if solved.max is None else self(solved.max).max
+            known = self.scope[name]
+            low = known.min if low is None else _nearer(build.maximum, known.min, low)
+            high = known.max if high is None else _nearer(build.minimum, known.max, high)
+            narrow = _simplified(low, high)
+            if narrow != known:
+                found[name] = narrow
+        return found
+
+    def cast(self, e: exprs.Cast) -> Interval:
+        t = e.type.element_of()
+        source = e.value.type.element_of()
+        a = self(e.value)
+        if t.kind == "handle" or source.kind == "handle":
+            return _EVERYTHING
+        if t.kind == "float" and source.kind == "float":
+            return _map(a, lambda v: build.cast(t, v))
+        if t.can_represent(source) or t.kind == "float":
+            a = _within_type(a, source)
+            return _map(a, lambda v: build.cast(t, v))
+        if t.kind == "int" and t.width >= 32:
+            # Taken not to overflow; a float is truncated, which keeps the order.
+            return _map(a, lambda v: simplify(build.cast(t, v)))
+        low, high = constant_ends(a)
+        if low is not None and high is not None:
+            if source.kind == "float":
+                low, high = int(low), int(high)
+            if t.can_represent(low) and t.can_represent(high):
+                return Interval(const(t, low), const(t, high))
+        return bounds_of_type(t)
+
+    def ramp(self, e: exprs.Ramp) -> Interval:
+        base, stride = self(e.base), self(e.stride)
+        steps = e.lanes - 1
+        zero = const(e.type.element_of(), 0)
+        low = high = None
+        if base.min is not None and stride.min is not None:
+            least = build.minimum(build.mul(stride.min, steps), zero)
+            low = build.add(base.min, simplify(least))
+        if base.max is not None and stride.max is not None:
+            most = build.maximum(build.mul(stride.max, steps), zero)
+            high = build.add(base.max, simplify(most))
+        return _simplified(low, high)
+
+    def broadcast(self, e: exprs.Broadcast) -> Interval:
+        return self(e.value)
+
+    def shuffle(self, e: exprs.Shuffle) -> Interval:
+        found = Interval.nothing()
+        for vector in e.vectors:
+            found = found.union(self(vector))
+        return found
+
+    def reduction(self, e: exprs.VectorReduce) -> Interval:
+        found = self(e.value)
+        if e.op in (exprs.ReduceOp.MIN, exprs.ReduceOp.MAX):
+            return found
+        if e.op is exprs.ReduceOp.ADD and is_index_type(e.type.element_of()):
+            count = e.value.type.lane_count // e.lanes
+            return self._scale(found, const(e.type.element_of(), count))
+        return bounds_of_type(e.type)
+
+    def truth(self, e: Any) -> Interval:
+        return Interval(build.false(), build.true())
+
+    def let(self, e: Let) -> Interval:
+        return self.with_scope({e.name: self(e.value)})(e.body)
+
+    def call(self, e: Call) -> Interval:
+        from bayplan.analysis.bounds_of_calls import bounds_of_call
+
+        return bounds_of_call(self, e)
+
+    def load(self, e: exprs.Load) -> Interval:
+        return bounds_of_type(e.type)
+
+
+def _map(a: Interval, f: Callable[[Expr], Expr]) -> Interval:
+    return Interval(None if a.min is None else f(a.min), None if a.max is None else f(a.max))
+
+
+def _nearer(
+    choose: Callable[[Expr, Expr], Expr], a: Expr | None, b: Expr | None
+) -> Expr | None:
+    """The tighter of two ends, of which either may be unknown."""
+    if a is None:
+        return b
+    return a if b is None else choose(a, b)
+
+
+def _within_type(a: Interval, t: Type) -> Interval:
+    """The interval with the type's ends where it has none."""
+    if a.is_bounded():
+        return a
+    whole = bounds_of_type(t)
+    return Interval(
+        whole.min if a.min is None else a.min, whole.max if a.max is None else a.max
+    )
+
+
+def _simplified(low: Expr | None, high: Expr | None) -> Interval:
+    return Interval(
+        None if low is None else simplify(low), None if high is None else simplify(high)
+    )
+
+
+def _not_negative(e: Expr) -> bool:
+    value = build.constant_value(e)
+    if value is not None:
+        return value >= 0
+    return e.type.kind != "float" and can_prove(build.ge(e, 0))
+
+
+def _not_positive(e: Expr) -> bool:
+    value = build.constant_value(e)
+    if value is not None:
+        return value <= 0
+    return e.type.kind != "float" and can_prove(build.le(e, 0))
+
+
+def _positive(e: Expr) -> bool:
+    return e.type.kind != "float" and can_prove(build.gt(e, 0))
+
+
+def constant_ends(a: Interval) -> tuple[Any, Any]:
+    """The ends of an interval as numbers, as far as they are or can be bounded by numbers."""
+    low = high = None
+    if a.min is not None:
+        low = build.constant_value(a.min)
+        if low is None and a.min.type.kind != "float":
+            low = range_of(simplify(a.min), Facts.none())[0]
+    if a.max is not None:
+        high = build.constant_value(a.max)
+        if high is None and a.max.type.kind != "float":
+            high = range_of(simplify(a.max), Facts.none())[1]
+    return (low, high)
+
+
+_RULES: Final[dict[type, Callable[[Bounder, Any], Interval]]] = {
+    Variable: Bounder.variable,
+    exprs.Add: Bounder.sum,
+    exprs.Sub: Bounder.sum,
+    exprs.Mul: Bounder.product,
+    exprs.Div: Bounder.quotient,
+    exprs.Mod: Bounder.remainder,
+    exprs.Min: Bounder.minimum,
+    exprs.Max: Bounder.maximum,
+    exprs.Select: Bounder.select,
+    exprs.Cast: Bounder.cast,
+    exprs.Ramp: Bounder.ramp,
+    exprs.Broadcast: Bounder.broadcast,
+    exprs.Shuffle: Bounder.shuffle,
+    exprs.VectorReduce: Bounder.reduction,
+    Let: Bounder.let,
+    Call: Bounder.call,
+    exprs.Load: Bounder.load,
+    **dict.fromkeys(
+        (exprs.EQ, exprs.NE, exprs.LT, exprs.LE, exprs.GT, exprs.GE, exprs.And, exprs.Or, exprs.Not),
+        Bounder.truth,
+    ),
+}  # fmt: skip
+
+__all__ = ["Bounder", "CallKind", "FuncBounds", "Scope", "bounds_of_type", "constant_ends"]

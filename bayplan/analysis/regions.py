@@ -1,0 +1,297 @@
+"""The regions of Funcs and buffers that statements and expressions touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from bayplan.analysis.bounder import Bounder, FuncBounds, Scope
+from bayplan.analysis.box import Box, merge_boxes, merge_into
+from bayplan.analysis.facts import without_likely
+from bayplan.analysis.interval import Interval
+from bayplan.analysis.purity import is_pure
+from bayplan.analysis.simplify import simplify
+from bayplan.ir import build
+from bayplan.ir.exprs import Call, CallKind, Expr, Let, Variable
+from bayplan.ir.stmts import AssertStmt, For, IfThenElse, LetStmt, Provide
+from bayplan.ir.walk import Substitute, free_variables, iterate
+
+_SMALL: Final = 40
+"""Values of lets with at most this many nodes are put in where they are used."""
+
+
+class Regions:
+    """Collects the boxes that are read (`reads`) or written (`writes`), of one name or of all."""
+
+    def __init__(
+        self,
+        reads: bool,
+        writes: bool,
+        scope: Scope,
+        func_bounds: FuncBounds | None,
+        only: str | None = None,
+    ) -> None:
+        self.reads = reads
+        self.writes = writes
+        self.only = only
+        self.boxes: dict[str, Box] = {}
+        self.bounder = Bounder(scope, func_bounds)
+        # What stands for the variables of lets met on the way.
+        self.values: dict[str, Expr] = {}
+        # Large values of lets stay named: new name and value, in order.
+        self.named: list[tuple[str, Expr]] = []
+        self.unreachable = False
+        self._seen: set[Expr] = set()
+        self._substitute = Substitute({})
+        self._calls_in: dict[Any, bool] = {}
+
+    def visit(self, node: Any) -> None:
+        """Add what the node touches."""
+        if isinstance(node, Expr):
+            if self.reads:
+                self.expr(node)
+            return
+        method = _STATEMENTS.get(type(node))
+        if method is not None:
+            method(self, node)
+            return
+        for child in node.children():
+            self.visit(child)
+
+    def result(self) -> dict[str, Box]:
+        """The boxes found; ends that use a named value are wrapped in its let."""
+        if not self.named:
+            return self.boxes
+        return {name: self._wrapped_box(box) for name, box in self.boxes.items()}
+
+    def _wrapped_box(self, box: Box) -> Box:
+        bounds = [
+            Interval(self._wrapped(i.min), self._wrapped(i.max), i.empty) for i in box.bounds
+        ]
+        return Box(bounds, self._wrapped(box.used))
+
+    def _wrapped(self, e: Expr | None) -> Expr | None:
+        if e is None:
+            return None
+        for name, value in reversed(self.named):
+            if name in free_variables(e):
+                e = Let(name, value, e)
+        return e
+
+    # Expressions.
+
+    def expr(self, e: Any) -> None:
+        """Add the calls in an expression; each node once while the scope stays the same."""
+        if e in self._seen:
+            return
+        self._seen.add(e)
+        if not self._has_calls(e):
+            return
+        cls = type(e)
+        if cls is Call:
+            self._call(e)
+        elif cls is Let:
+            self.expr(e.value)
+            self._with_let(e.name, e.value, lambda: self.expr(e.body))
+        else:
+            for child in e.children():
+                self.expr(child)
+
+    def _has_calls(self, e: Any) -> bool:
+        found = self._calls_in.get(e)
+        if found is None:
+            found = type(e) is Call and e.kind in (CallKind.FUNC, CallKind.IMAGE)
+            if not found:
+                for child in e.children():
+                    if self._has_calls(child):
+                        found = True
+                        break
+            self._calls_in[e] = found
+        return found
+
+    def _call(self, e: Call) -> None:
+        if e.name == "if_then_else" and e.is_intrinsic("if_then_else"):
+            self.expr(e.args[0])
+            self._branch(
+                e.args[0],
+                lambda: self.expr(e.args[1]),
+                (lambda: self.expr(e.args[2])) if len(e.args) > 2 else None,
+            )
+            return
+        for arg in e.args:
+            self.expr(arg)
+        if e.kind is CallKind.FUNC or e.kind is CallKind.IMAGE:
+            if self.only is None or self.only == e.name:
+                self._touch(e.name, e.args)
+
+    def _touch(self, name: str, args: tuple[Expr, ...]) -> None:
+        bounds = [self.interval(a) for a in args]
+        merge_into(self.boxes, name, Box(bounds))
+
+    def interval(self, e: Expr) -> Interval:
+        """The bounds of an expression in the present scope."""
+        e = without_likely(e)
+        return self.bounder(simplify(self._substitute(e)))
+
+    # Scopes.
+
+    def _changed(self, bounder: Bounder | None, values: dict[str, Expr] | None) -> Any:
+        """Switch to another scope; what was seen in the old one counts no more."""
+        saved = (self.bounder, self.values, self._seen, self._substitute)
+        self._seen = set()
+        if bounder is not None:
+            self.bounder = bounder
+        if values is not None:
+            self.values = values
+            self._substitute = Substitute(values)
+        return saved
+
+    def _restore(self, saved: Any) -> None:
+        self.bounder, self.values, self._seen, self._substitute = saved
+
+    def _with_let(self, name: str, value: Expr, inside: Callable[[], None]) -> None:
+        values = dict(self.values)
+        bounder: Bounder | None = None
+        if value.type.kind in ("int", "uint", "float"):
+            plain = simplify(self._substitute(without_likely(value)))
+            if not is_pure(plain) or _is_large(plain):
+                interval = self.bounder(plain)
+                ends = Interval(self._name(name, interval.min), self._name(name, interval.max))
+                bounder = self.bounder.with_scope({name: ends})
+                values.pop(name, None)
+            else:
+                values[name] = plain
+        else:
+            values.pop(name, None)
+        saved = self._changed(bounder, values)
+        inside()
+        self._restore(saved)
+
+    def _name(self, stem: str, e: Expr | None) -> Expr | None:
+        """A name for a large expression, so that what uses it stays small."""
+        if e is None or not _is_large(e):
+            return e
+        name = f"{stem}.t{len(self.named)}"
+        self.named.append((name, e))
+        return Variable(e.type, name)
+
+    def _with_variable(self, name: str, interval: Interval, inside: Callable[[], None]) -> None:
+        values = self.values
+        if name in values:
+            values = {k: v for k, v in values.items() if k != name}
+        saved = self._changed(self.bounder.with_scope({name: interval}), values)
+        inside()
+        self._restore(saved)
+
+    # Statements.
+
+    def let(self, s: LetStmt) -> None:
+        self.visit(s.value)
+        self._with_let(s.name, s.value, lambda: self.visit(s.body))
+
+    def loop(self, s: For) -> None:
+        self.visit(s.min)
+        self.visit(s.extent)
+        low = self.interval(s.min).min
+        high = self.interval(build.add(build.add(s.min, s.extent), -1)).max
+        self._with_variable(s.name, Interval(low, high), lambda: self.visit(s.body))
+
+    def provide(self, s: Provide) -> None:
+        if s.predicate is None:
+            self._provide(s)
+            return
+        self.visit(s.predicate)
+        self._branch(s.predicate, lambda: self._provide(s), None)
+
+    def _provide(self, s: Provide) -> None:
+        if self.writes and (self.only is None or self.only == s.name):
+            self._touch(s.name, s.args)
+        for e in (*s.args, *s.values):
+            self.visit(e)
+
+    def check(self, s: AssertStmt) -> None:
+        if build.is_zero(s.condition):
+            self.unreachable = True
+        for child in s.children():
+            self.visit(child)
+
+    def branch(self, s: IfThenElse) -> None:
+        self.visit(s.condition)
+        other = s.else_case
+        self._branch(
+            s.condition,
+            lambda: self.visit(s.then_case),
+            None if other is None else (lambda: self.visit(other)),
+        )
+
+    def _branch(
+        self, condition: Expr, then: Callable[[], None], other: Callable[[], None] | None
+    ) -> None:
+        condition = without_likely(condition)
+        plain = simplify(self._substitute(condition))
+        value = build.constant_value(plain)
+        if value is not None:
+            if value:
+                then()
+            elif other is not None:
+                other()
+            return
+        varies = any(v in self.bounder.scope for v in free_variables(plain))
+        if varies or not is_pure(plain):
+            self._narrowed(plain, True, then)
+            if other is not None:
+                self._narrowed(plain, False, other)
+            return
+        self._either(plain, then, other)
+
+    def _narrowed(self, condition: Expr, holds: bool, inside: Callable[[], None]) -> None:
+        """Visit under a condition on variables that move."""
+        saved = self._changed(self.bounder.under(condition, holds), None)
+        inside()
+        self._restore(saved)
+
+    def _either(
+        self, condition: Expr, then: Callable[[], None], other: Callable[[], None] | None
+    ) -> None:
+        """A condition that is the same all the time: boxes are used only where it holds."""
+        then_boxes, then_unreachable = self._apart(then)
+        other_boxes: dict[str, Box] = {}
+        other_unreachable = False
+        if other is not None:
+            other_boxes, other_unreachable = self._apart(other)
+        self.unreachable = self.unreachable or (then_unreachable and other_unreachable)
+        if not other_unreachable:
+            _use_only_if(then_boxes, condition)
+        if not then_unreachable:
+            _use_only_if(other_boxes, simplify(build.logical_not(condition)))
+        self.boxes = merge_boxes(self.boxes, merge_boxes(then_boxes, other_boxes))
+
+    def _apart(self, inside: Callable[[], None]) -> tuple[dict[str, Box], bool]:
+        """The boxes found in a part alone, and whether it surely ends the call."""
+        saved_boxes, saved_unreachable = self.boxes, self.unreachable
+        self.boxes, self.unreachable = {}, False
+        saved = self._changed(None, None)
+        inside()
+        self._restore(saved)
+        found = (self.boxes, self.unreachable)
+        self.boxes, self.unreachable = saved_boxes, saved_unreachable
+        return found
+
+
+def _use_only_if(boxes: dict[str, Box], condition: Expr) -> None:
+    for box in boxes.values():
+        used = condition if box.used is None else build.logical_and(box.used, condition)
+        box.used = simplify(used)
+
+
+def _is_large(e: Expr) -> bool:
+    return any(count >= _SMALL for count, _ in enumerate(iterate(e)))
+
+
+_STATEMENTS: Final[dict[type, Callable[[Regions, Any], None]]] = {
+    LetStmt: Regions.let,
+    For: Regions.loop,
+    Provide: Regions.provide,
+    AssertStmt: Regions.check,
+    IfThenElse: Regions.branch,
+}
