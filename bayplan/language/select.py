@@ -35,12 +35,17 @@ def select_node(condition: ir.Expr, true_value: ir.Expr, false_value: ir.Expr) -
     return ir.Select(condition, true_value, false_value)
 
 
-def _select_tuple(condition: Any, true_value: Any, false_value: Any) -> tuple[Expr, ...]:
+def _select_tuple(
+    condition: Any, true_value: Any, false_value: Any, each: bool
+) -> tuple[Expr, ...]:
+    """The choice between Tuples; `each`: every value has a condition of its own."""
     yes, no = tuple_elements(true_value), tuple_elements(false_value)
     if yes is None or no is None:
         single = true_value if yes is None else false_value
         raise TypeMismatchError(f"select expected a Tuple but got {single!r}")
     conditions = tuple_elements(condition)
+    if conditions is None and each:
+        raise TypeMismatchError(f"select expected a Tuple of conditions but got {condition!r}")
     if conditions is None:
         conditions = [condition] * len(yes)
     if not len(conditions) == len(yes) == len(no):
@@ -63,10 +68,11 @@ def select(*args: Any) -> Any:
     if len(args) % 2 == 0:
         raise ValueError("select() must have an odd number of arguments")
     result = args[-1]
-    on_tuples = tuple_elements(args[1]) is not None or tuple_elements(args[0]) is not None
+    each = tuple_elements(args[0]) is not None
+    on_tuples = each or tuple_elements(args[1]) is not None
     for i in range(len(args) - 3, -1, -2):
         if on_tuples:
-            result = _select_tuple(args[i], args[i + 1], result)
+            result = _select_tuple(args[i], args[i + 1], result, each)
         else:
             result = Expr(select_node(as_node(args[i]), as_node(args[i + 1]), as_node(result)))
     return result
