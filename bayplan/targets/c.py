@@ -58,7 +58,7 @@ class Emission:
     Attributes:
         program: what was emitted.
         name: the C name of the entry point.
-        text: the whole C file.
+        source: the whole C file.
         sites: the error sites, as the runtime numbers them.
         live: names whose values the program needs.
     """
@@ -69,17 +69,12 @@ class Emission:
         self.register_bytes = register_bytes
         self.unit = Unit(self.name, register_bytes)
         self.sites: list[ErrorSite] = self.unit.sites
-        self.text = ""
+        self.source = ""
         self.live = find_live(program.body)
 
 
-def emit(program: LoweredProgram) -> str:
-    """The C text of a program, for readers and compilers."""
-    return emit_program(program).text
-
-
-def emit_program(program: LoweredProgram) -> Emission:
-    """The C text of a program together with its error sites, for the driver."""
+def emit(program: LoweredProgram) -> Emission:
+    """The C text of a program together with its error sites, for driver and command line."""
     emission = Emission(program, native_bytes(program.target))
     _write_entry(emission)
     _assemble(emission)
@@ -276,7 +271,7 @@ def _assemble(emission: Emission) -> None:
     parts += unit.externs.values()
     parts.append(_site_table(unit.sites))
     parts += [helpers, "", body]
-    emission.text = "\n".join(parts)
+    emission.source = "\n".join(parts)
 
 
 def _flatten(lines: Lines, out: list[str]) -> None:

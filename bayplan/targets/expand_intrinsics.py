@@ -163,9 +163,17 @@ def _saturating_add(c: Call) -> Expr:
         return build.intrinsic(t, "saturating_cast", build.add(_widen(a), _widen(b)))
     if t.kind == "uint":
         return build.add(a, build.minimum(b, build.sub(_const(t, t.max_value()), a)))
-    zero, top, bottom = _const(t, 0), _const(t, t.max_value()), _const(t, t.min_value())
-    up = build.minimum(b, build.sub(top, build.maximum(a, zero)))
-    return build.add(a, build.maximum(up, build.sub(bottom, build.minimum(a, zero))))
+    u = _unsigned(t)
+    total = build.cast(t, build.add(build.cast(u, a), build.cast(u, b)))
+    # It overflowed if both operands differ in sign from the result.
+    return _saturated(a, _and(_xor(a, total), _xor(b, total)), total)
+
+
+def _saturated(a: Expr, overflow: Expr, result: Expr) -> Expr:
+    """The result, or where `overflow` is negative the limit on the side of a."""
+    t = a.type
+    limit = _xor(_shift_right(a, _const(t, t.width - 1)), _const(t, t.max_value()))
+    return Select(build.lt(overflow, _const(t, 0)), limit, result)
 
 
 def _saturating_sub(c: Call) -> Expr:
@@ -177,12 +185,9 @@ def _saturating_sub(c: Call) -> Expr:
         return build.sub(build.maximum(a, b), b)
     if t.width < 64:
         return build.intrinsic(t, "saturating_cast", build.sub(_widen(a), _widen(b)))
-    zero, top, bottom = _const(t, 0), _const(t, t.max_value()), _const(t, t.min_value())
-    # a - b with b in [a - top, a - bottom], each bound kept from overflowing.
-    low = build.add(build.minimum(a, _const(t, -1)), _const(t, 1))
-    b = build.maximum(b, build.sub(build.maximum(a, zero), top))
-    b = build.minimum(b, build.sub(build.sub(low, _const(t, 1)), bottom))
-    return build.sub(a, b)
+    u = _unsigned(t)
+    difference = build.cast(t, build.sub(build.cast(u, a), build.cast(u, b)))
+    return _saturated(a, _and(_xor(a, b), _xor(a, difference)), difference)
 
 
 def _saturating_cast(c: Call) -> Expr:
