@@ -13,7 +13,7 @@ from typing import Any
 
 from bayplan.analysis.linear import ZERO, Linear, cache, is_index_type, linear_of
 from bayplan.ir.build import const, logical_not
-from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Call, Expr, Not, Or, Variable
+from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Call, Expr, Max, Min, Not, Or, Variable
 from bayplan.ir.walk import free_variables
 
 Range = tuple[int | None, int | None]
@@ -322,7 +322,23 @@ class Facts:
                 own = Linear({Variable(value.type, name): 1}, 0).plus(form, -1)
                 inner.add_form(own)
                 inner.add_form(own.times(-1))
+                inner._add_sides(Linear({Variable(value.type, name): 1}, 0), form)
         return inner
+
+    def _add_sides(self, own: Linear, form: Linear) -> None:
+        """Know that a minimum is at most each of its sides, a maximum at least."""
+        if len(form.terms) != 1:
+            return
+        ((atom, c),) = form.terms.items()
+        if c != 1 or type(atom) not in (Min, Max):
+            return
+        sign = -1 if type(atom) is Min else 1
+        choice: Any = atom
+        for side in (choice.a, choice.b):
+            value = linear_of(side).plus_constant(form.constant)
+            self.add_form(own.plus(value, -1).times(sign))
+            if type(side) is type(atom):
+                self._add_sides(own, value)
 
 
 # For a comparison of a and b: the form b - a (turned: a - b) is at least this.

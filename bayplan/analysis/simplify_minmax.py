@@ -16,7 +16,7 @@ from bayplan.analysis.simplify import Simplifier
 from bayplan.analysis.vectors import lift
 from bayplan.ir import build
 from bayplan.ir.build import const
-from bayplan.ir.exprs import Binary, Broadcast, Call, Cast, Const, Expr, Max, Min, Ramp
+from bayplan.ir.exprs import Binary, Broadcast, Cast, Const, Expr, Max, Min, Ramp
 from bayplan.ir.types import Type
 
 
@@ -124,9 +124,8 @@ def _choose_likely(s: Simplifier, cls: type[Binary], a: Expr, b: Expr) -> Expr:
     plain_b = s(without_likely(b))
     beats = _beats(s, cls, plain_a, plain_b)
     if beats is not None:
-        # What remains is certain, so that a mark at its root has done its work.
-        chosen, plain = (a, plain_a) if beats else (b, plain_b)
-        return plain if type(chosen) is Call else chosen
+        # A mark stays: it may belong to a choice further out.
+        return a if beats else b
     return cls(a, b)
 
 
