@@ -268,6 +268,11 @@ class UnevaluatedFuncRefExpr:
                 f"{self._ref.function().name} is used before it is defined, in a definition at "
                 "another place"
             )
+        if self._ref.function().init is not None:
+            raise DefinitionError(
+                f"{self._ref.function().name} is defined by now, so what was written before its "
+                "definition cannot become an update of it"
+            )
         self._ref.update_with(self._combine, self._init, [as_node(self._operand)])
 
 
