@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from bayplan.ir import build
-from bayplan.ir.exprs import Expr
+from bayplan.ir.exprs import LE, Expr
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
 from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.lower.scoped import strip_likely
 
 
 class Needs(Protocol):
@@ -20,9 +21,9 @@ def guard_rewound_loop(
     loop: For,
     body: Stmt,
     needs: Needs,
-    rewound: list[str],
     slid: set[str],
-    whole_at_start: list[tuple[str, Expr]],
+    first: Expr,
+    starts: list[tuple[str, Expr]],
 ) -> Stmt:
     """The body of a loop that now begins before its `min`.
 
@@ -30,53 +31,67 @@ def guard_rewound_loop(
         loop: the loop as it was.
         body: its new body.
         needs: of the body.
-        rewound: Funcs for whose windows it begins earlier.
         slid: Funcs that slide along it.
-        whole_at_start: Funcs that compute a whole window in the iteration that is given.
+        first: where the loop begins now.
+        starts: for Funcs that slide, the iteration in which their production begins.
     """
-    return _Guard(loop, needs, rewound, slid, dict(whole_at_start))(body)  # type: ignore[no-any-return]
+    return _Guard(loop, needs, slid, first, dict(starts))(body)  # type: ignore[no-any-return]
 
 
 class _Guard(Rewriter):
     memoise = False
 
     def __init__(
-        self,
-        loop: For,
-        needs: Needs,
-        rewound: list[str],
-        slid: set[str],
-        whole_at_start: dict[str, Expr],
+        self, loop: For, needs: Needs, slid: set[str], first: Expr, starts: dict[str, Expr]
     ) -> None:
         super().__init__()
         self.loop = loop
         self.variable = build.var(loop.name)
         self.needs = needs
-        self.rewound = rewound
         self.slid = slid
-        self.whole_at_start = whole_at_start
+        self.first = first
+        self.starts = starts
+        # The iterations from which on conditions around let this place run.
+        self.guards: list[Expr] = []
         # Lets that hold a value as of the first original iteration in the iterations before it.
         self.steady: dict[str, Expr] = {loop.name: build.maximum(self.variable, loop.min)}
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
 
-    def _is_for_warm_up(self, func: str) -> bool:
-        return any(self.needs.depends(name, func) for name in self.rewound)
+    def _start_of(self, func: str) -> Expr:
+        """The iteration in which the production of a Func begins."""
+        found = self.starts.get(func)
+        if found is not None:
+            return found
+        warms_up = any(
+            start is not self.loop.min and self.needs.depends(name, func)
+            for name, start in self.starts.items()
+        )
+        return self.first if warms_up else self.loop.min
+
+    def rewrite_IfThenElse(self, node: IfThenElse) -> Stmt:
+        condition = strip_likely(node.condition)
+        guards = type(condition) is LE and condition.b is self.variable
+        if guards:
+            self.guards.append(condition.a)  # type: ignore[attr-defined]
+        then_case = self(node.then_case)
+        if guards:
+            self.guards.pop()
+        else_case = None if node.else_case is None else self(node.else_case)
+        return IfThenElse(node.condition, then_case, else_case)
 
     def rewrite_ProducerConsumer(self, node: ProducerConsumer) -> Stmt:
         if not node.is_producer:
             return self.rebuild(node)  # type: ignore[no-any-return]
-        start: Expr | None = None
-        if node.name in self.whole_at_start:
-            start = self.whole_at_start[node.name]
-        elif not self._is_for_warm_up(node.name):
-            start = self.loop.min
-        if start is None:
+        start = self._start_of(node.name)
+        if start is self.first or start in self.guards:
             return self.rebuild(node)  # type: ignore[no-any-return]
+        condition = build.le(start, self.variable)
+        self.guards.append(start)
         body = self(node.body)
-        guarded = IfThenElse(build.le(start, self.variable), body)
-        return ProducerConsumer(node.name, True, guarded)
+        self.guards.pop()
+        return ProducerConsumer(node.name, True, IfThenElse(condition, body))
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         """Regions that do not slide are those of the first iteration until that is reached."""

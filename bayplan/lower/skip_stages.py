@@ -119,8 +119,11 @@ class _Use:
         self.known: dict[Node, Expr] = {}
         # Names that are bound inside: lets by their value, loop variables by None.
         self.bound: dict[str, Expr | None] = {}
+        self.producer: Node | None = None
         for n in iterate(root):
-            if type(n) is LetStmt or type(n) is Let:
+            if type(n) is ProducerConsumer and n.is_producer and n.name == name:
+                self.producer = n
+            elif type(n) is LetStmt or type(n) is Let:
                 self.bound[n.name] = n.value if n.name not in self.bound else None
             elif type(n) is For:
                 self.bound[n.name] = None
@@ -146,7 +149,9 @@ class _Use:
             cases = [node.then_case]
             if node.else_case is not None:
                 cases.append(node.else_case)
-            return self._choice(node.condition, cases)
+            # A case that holds the production needs no condition of its own.
+            if not any(self._produces(case) for case in cases):
+                return self._choice(node.condition, cases)
         elif cls is ProducerConsumer and node.is_producer and node.name == self.name:
             return build.false()
         used: Expr = build.false()
@@ -155,6 +160,9 @@ class _Use:
             if build.is_one(used):
                 break
         return used
+
+    def _produces(self, case: Stmt) -> bool:
+        return self.producer is not None and any(n is self.producer for n in iterate(case))
 
     def _choice(self, condition: Expr, cases: list[Any]) -> Expr:
         used = self.of(condition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bayplan.analysis.bounds import box_provided
@@ -11,10 +12,11 @@ from bayplan.analysis.purity import is_pure
 from bayplan.analysis.simplify import can_prove, simplify
 from bayplan.analysis.solve import solve_for_inner_interval
 from bayplan.ir import build
-from bayplan.ir.exprs import LE, Expr, Variable
+from bayplan.ir.exprs import LE, Call, Expr, Variable
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute, uses_variable
 from bayplan.language.function import Definition, Function
+from bayplan.lower.scoped import strip_likely
 
 _SOLVE_FOR = "rewound start"
 
@@ -48,6 +50,7 @@ class SlideFunction(Rewriter):
         start: Expr,
         first: Expr,
         slid: set[int],
+        lets: Mapping[str, Expr],
         facts: Facts,
         outer: Facts,
     ) -> None:
@@ -59,6 +62,7 @@ class SlideFunction(Rewriter):
             start: the window must be complete from this iteration on.
             first: where the loop begins now.
             slid: dimensions along which the Func slides already; the new one is added.
+            lets: values of lets around the loop, as far as they are to be put in.
             facts: what is known inside the loop.
             outer: what is known around it, and in iterations before its first one.
         """
@@ -71,7 +75,7 @@ class SlideFunction(Rewriter):
         self.facts = facts
         self.outer = outer
         self.new_start: Expr | None = None
-        self.lets: dict[str, Expr] = {}
+        self.lets = dict(lets)
         self.inner_loops: list[str] = []
         # New values of the lets that define the region, and the loop in whose body they stand.
         self.replacements: dict[str, Expr] = {}
@@ -138,7 +142,9 @@ class SlideFunction(Rewriter):
         body = self(node.body)
         if not _is_guarded(body, self.loop):
             mark = build.le(self.first, build.var(self.loop))
-            mark = build.intrinsic(mark.type, "likely_if_innermost", mark)
+            # Inside an inner loop the test would be made again and again; there the loop is parted.
+            kind = "likely" if self.inner_loops else "likely_if_innermost"
+            mark = build.intrinsic(mark.type, kind, mark)
             body = IfThenElse(mark, body)
         return ProducerConsumer(node.name, False, body)
 
@@ -191,12 +197,14 @@ class SlideFunction(Rewriter):
             window.up = False
         else:
             return False
-        # Without anything in common with the iteration before there is nothing to keep.
-        after = self._before(window.high) + 1
-        below = self._before(window.low) - 1
+        # Without anything in common with the iteration before there is nothing to keep. What the
+        # last iteration has in common with it, where a tail is shifted inwards, is made again.
+        low, high = _mostly(window.low), _mostly(window.high)
+        after = self._before(high) + 1
+        below = self._before(low) - 1
         return not (
-            can_prove(build.ge(window.low, after), self.facts)
-            or can_prove(build.le(window.high, below), self.facts)
+            can_prove(build.ge(low, after), self.facts)
+            or can_prove(build.le(high, below), self.facts)
         )
 
     def _before(self, e: Expr) -> Expr:
@@ -216,11 +224,16 @@ class SlideFunction(Rewriter):
         start = self._solve_for_start(window, low, high)
         if start is not None:
             self.new_start = start
-            # Nothing outside of what the original loop needs.
+            # Nothing outside of what the original loop needs; production begins at new_start.
+            facts = self.outer.child().assume(build.ge(build.var(self.loop), start))
             if window.up:
-                low = build.maximum(low, self._at(self.start, window.low))
+                edge = self._at(self.start, window.low)
+                if not can_prove(build.ge(low, edge), facts):
+                    low = build.maximum(low, edge)
             else:
-                high = build.minimum(high, self._at(self.start, window.high))
+                edge = self._at(self.start, window.high)
+                if not can_prove(build.le(high, edge), facts):
+                    high = build.minimum(high, edge)
         else:
             at_start = build.le(build.var(self.loop), self.start)
             if window.up:
@@ -262,7 +275,8 @@ class SlideFunction(Rewriter):
         last = f"{function.name}.s{len(function.updates)}.{arg}"
         # In iterations before the first both ends must follow the same formula.
         if window.up or self.new_start is not None:
-            self.replacements[f"{last}.min"] = low
+            # One point stays visibly one point.
+            self.replacements[f"{last}.min"] = build.var(f"{last}.max") if low is high else low
         if not window.up or self.new_start is not None:
             self.replacements[f"{last}.max"] = high
         for stage in range(len(function.updates)):
@@ -282,6 +296,28 @@ class SlideFunction(Rewriter):
             edge, name = box[window.dim].max, f"{last}.max"
             maker = build.maximum
         return node if edge is None else LetStmt(name, maker(build.var(name), edge), node)
+
+
+class _Mostly(Rewriter):
+    """Replaces a min or max by the operand that is marked as likely."""
+
+    def _pick(self, node: Any) -> Expr:
+        a, b = _is_likely(node.a), _is_likely(node.b)
+        return self.rebuild(node) if a == b else self(node.a if a else node.b)  # type: ignore[no-any-return]
+
+    rewrite_Min = _pick
+    rewrite_Max = _pick
+
+
+def _is_likely(e: Expr) -> bool:
+    return any(
+        type(n) is Call and n.name in ("likely", "likely_if_innermost") for n in iterate(e)
+    )
+
+
+def _mostly(e: Expr) -> Expr:
+    """The value in nearly all iterations."""
+    return simplify(strip_likely(_Mostly()(e)))
 
 
 def _likely_inside(e: Expr) -> Expr:
@@ -306,7 +342,5 @@ def _is_guarded(body: Stmt, loop: str) -> bool:
     """Whether the statement runs only from some iteration of the loop on."""
     if type(body) is not IfThenElse or body.else_case is not None:
         return False
-    condition: Any = body.condition
-    if getattr(condition, "name", "") == "likely_if_innermost":
-        condition = condition.args[0]
+    condition = strip_likely(body.condition)
     return type(condition) is LE and condition.b is build.var(loop)

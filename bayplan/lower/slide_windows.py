@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.analysis.facts import Facts
+from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
 from bayplan.ir.memory import ForKind
@@ -27,7 +28,7 @@ from bayplan.ir.stmts import (
     Stmt,
 )
 from bayplan.ir.types import INT32
-from bayplan.ir.walk import Rewriter, iterate
+from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
 from bayplan.lower.rewound_loops import guard_rewound_loop
@@ -72,13 +73,26 @@ class _SlideWindows(Rewriter):
         # Dimensions along which a Func slides already, by its name.
         self.slid: dict[str, set[int]] = {}
         self.facts = Facts()
+        # Lets around whose value is a constant.
+        self.constants: dict[str, Expr] = {}
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
-        # Names of regions are defined again further in: a scope would mistake one for the other.
-        return self.rebuild(node)  # type: ignore[no-any-return]
+        # Names are defined again further in, so this is a matter of scopes, not of facts.
+        saved = self.constants.pop(node.name, None)
+        known = self.constants
+        used = {n: known[n] for n in free_variables(node.value) if n in known}
+        if used or build.constant_value(node.value) is not None:
+            value = simplify(substitute(used, node.value))
+            if build.constant_value(value) is not None:
+                self.constants[node.name] = value
+        body = self(node.body)
+        self.constants.pop(node.name, None)
+        if saved is not None:
+            self.constants[node.name] = saved
+        return node if body is node.body else LetStmt(node.name, node.value, body)
 
     def rewrite_Realize(self, node: Realize) -> Stmt:
         function = self.lowering.env.get(node.name)
@@ -132,7 +146,9 @@ class _SlideWindows(Rewriter):
                     break
             dims = self.slid.setdefault(function.name, set())
             before = len(dims)
-            slider = SlideFunction(function, node.name, start, first, dims, facts, outer)
+            slider = SlideFunction(
+                function, node.name, start, first, dims, self.constants, facts, outer
+            )
             body = slider(body)
             if len(dims) > before:
                 slid_here.add(function.name)
@@ -152,7 +168,7 @@ class _SlideWindows(Rewriter):
                 starts.insert(0, (function.name, first))
         if lets:
             body = guard_rewound_loop(
-                node, body, needs, [name for name, _ in starts], slid_here, whole_at_start
+                node, body, needs, slid_here, first, [*starts, *whole_at_start]
             )
         self.facts = facts
         body = self(body)
