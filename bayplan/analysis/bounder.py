@@ -74,11 +74,13 @@ class Bounder:
             by_ends = self._by_ends(e, varying)
             if by_ends is not None:
                 return by_ends
-        rule = _RULES.get(type(e))
-        return bounds_of_type(e.type) if rule is None else rule(self, e)
+        return self._by_rule(e)
 
-    def _by_ends(self, e: Expr, varying: list[str]) -> Interval | None:
-        """Bounds of an expression that is monotonic in all its varying variables."""
+    def _by_ends(self, e: Expr, varying: list[str], part: bool = False) -> Interval | None:
+        """Bounds of an expression that is monotonic in all its varying variables.
+
+        A `part` of a sum whose variables have no end on a side is not looked into further.
+        """
         directions: list[tuple[str, bool]] = []
         for name in varying:
             m = is_monotonic(e, name)
@@ -86,7 +88,17 @@ class Bounder:
                 return None
             if m is not Monotonic.Constant:
                 directions.append((name, m is Monotonic.Increasing))
-        return Interval(self._at(e, directions, False), self._at(e, directions, True))
+        low = self._at(e, directions, False)
+        high = self._at(e, directions, True)
+        if (low is None or high is None) and not part:
+            found = self._by_rule(e)
+            low = found.min if low is None else low
+            high = found.max if high is None else high
+        return Interval(low, high)
+
+    def _by_rule(self, e: Any) -> Interval:
+        rule = _RULES.get(type(e))
+        return bounds_of_type(e.type) if rule is None else rule(self, e)
 
     def _at(self, e: Expr, directions: list[tuple[str, bool]], upper: bool) -> Expr | None:
         ends = [(name, rising is upper) for name, rising in directions]
@@ -98,18 +110,10 @@ class Bounder:
                 interval = self.scope[name]
                 end = interval.max if take_max else interval.min
                 if end is None:
-                    return self._without_end(e, upper)
+                    return None
                 values[name] = end
             substitution = self._substitutions[key] = Substitute(values)
         return simplify(substitution(e))
-
-    def _without_end(self, e: Any, upper: bool) -> Expr | None:
-        """A variable has no end there; only what a rule finds structurally may remain."""
-        rule = _RULES.get(type(e))
-        if rule is None or type(e) is Variable:
-            return None
-        found = rule(self, e)
-        return found.max if upper else found.min
 
     # Rules, by class of node.
 
@@ -130,8 +134,13 @@ class Bounder:
         high = low
         parts: list[Interval] = []
         if together.terms:
-            found = self._by_ends(build_linear(together, e.type), self._varying(together))
-            parts.append(_EVERYTHING if found is None else found)
+            whole = build_linear(together, e.type)
+            found = self._by_ends(whole, self._varying(together), part=True)
+            if found is None or not found.is_bounded():
+                # Term by term some ends may still be found.
+                apart += list(together.terms.items())
+            else:
+                parts.append(found)
         for atom, c in apart:
             interval = self(atom)
             if c < 0:
