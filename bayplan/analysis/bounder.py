@@ -20,7 +20,23 @@ from bayplan.analysis.simplify import can_prove, simplify
 from bayplan.analysis.solve import solve_for_outer_interval
 from bayplan.ir import build, exprs
 from bayplan.ir.build import const
-from bayplan.ir.exprs import Call, CallKind, Const, Expr, Let, Variable
+from bayplan.ir.exprs import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    Call,
+    CallKind,
+    Const,
+    Expr,
+    Let,
+    Not,
+    Or,
+    Variable,
+)
 from bayplan.ir.types import Type
 from bayplan.ir.walk import Substitute, free_variables
 
@@ -546,7 +562,7 @@ _RULES: Final[dict[type, Callable[[Bounder, Any], Interval]]] = {
     Call: Bounder.call,
     exprs.Load: Bounder.load,
     **dict.fromkeys(
-        (exprs.EQ, exprs.NE, exprs.LT, exprs.LE, exprs.GT, exprs.GE, exprs.And, exprs.Or, exprs.Not),
+        (EQ, NE, LT, LE, GT, GE, And, Or, Not),
         Bounder.truth,
     ),
 }  # fmt: skip

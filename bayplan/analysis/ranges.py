@@ -10,7 +10,23 @@ from bayplan.analysis.facts import Facts, Range
 from bayplan.analysis.linear import Linear, is_index_type, linear_of
 from bayplan.ir import exprs
 from bayplan.ir.build import constant_value, euclidean_div
-from bayplan.ir.exprs import Call, Const, Div, Expr, Mod, Variable
+from bayplan.ir.exprs import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    Call,
+    Const,
+    Div,
+    Expr,
+    Mod,
+    Not,
+    Or,
+    Variable,
+)
 from bayplan.ir.types import Type
 
 UNKNOWN: Final[Range] = (None, None)
@@ -346,7 +362,7 @@ _RANGES: Final[dict[type, Callable[[Any, Facts], Range]]] = {
     exprs.Shuffle: _shuffle,
     Call: _call,
     **dict.fromkeys(
-        (exprs.EQ, exprs.NE, exprs.LT, exprs.LE, exprs.GT, exprs.GE, exprs.And, exprs.Or, exprs.Not),
+        (EQ, NE, LT, LE, GT, GE, And, Or, Not),
         _truth,
     ),
 }  # fmt: skip
