@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from bayplan.ir import build
 from bayplan.ir.exprs import LE, Expr
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.lower.scoped import strip_likely
 
 
@@ -70,6 +70,15 @@ class _Guard(Rewriter):
         )
         return self.first if warms_up else self.loop.min
 
+    def _warms_up_inside(self, body: Stmt) -> bool:
+        """Whether a Func whose window begins before the original loop is produced in there."""
+        return any(
+            type(n) is ProducerConsumer
+            and n.is_producer
+            and self._start_of(n.name) is not self.loop.min
+            for n in iterate(body)
+        )
+
     def rewrite_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = strip_likely(node.condition)
         guards = type(condition) is LE and condition.b is self.variable
@@ -85,7 +94,7 @@ class _Guard(Rewriter):
         if not node.is_producer:
             return self.rebuild(node)  # type: ignore[no-any-return]
         start = self._start_of(node.name)
-        if start is self.first or start in self.guards:
+        if start is self.first or start in self.guards or self._warms_up_inside(node.body):
             return self.rebuild(node)  # type: ignore[no-any-return]
         condition = build.le(start, self.variable)
         self.guards.append(start)
@@ -99,19 +108,18 @@ class _Guard(Rewriter):
         changes = not free_variables(node.value).isdisjoint(self.steady)
         func = name.split(".", 1)[0]
         region = name.endswith((".min", ".max")) and ".s" in name
+        steady = substitute(self.steady, node.value) if changes else node.value
         saved = self.steady.pop(name, None)
         if not changes or not region or func in self.slid:
             body = self(node.body)
             result: Stmt = node if body is node.body else LetStmt(name, node.value, body)
         elif self._owns_loop(func):
-            value = substitute(self.steady | ({name: saved} if saved else {}), node.value)
             self.steady[name] = build.var(f"{name}.steady")
             body = self(node.body)
             del self.steady[name]
-            result = LetStmt(f"{name}.steady", value, LetStmt(name, node.value, body))
+            result = LetStmt(f"{name}.steady", steady, LetStmt(name, node.value, body))
         else:
-            value = substitute(self.steady | ({name: saved} if saved else {}), node.value)
-            result = LetStmt(name, value, self(node.body))
+            result = LetStmt(name, steady, self(node.body))
         if saved is not None:
             self.steady[name] = saved
         return result

@@ -68,8 +68,9 @@ class _SlideWindows(Rewriter):
     def __init__(self, lowering: Lowering) -> None:
         super().__init__()
         self.lowering = lowering
-        # Funcs that may slide here, the one realized innermost first.
+        # Funcs that may slide here, consumers before producers.
         self.sliding: list[Function] = []
+        self.place = {name: i for i, name in enumerate(lowering.order)}
         # Dimensions along which a Func slides already, by its name.
         self.slid: dict[str, set[int]] = {}
         self.facts = Facts()
@@ -98,9 +99,12 @@ class _SlideWindows(Rewriter):
         function = self.lowering.env.get(node.name)
         if function is None or function.schedule.compute_level == function.schedule.store_level:
             return self.rebuild(node)  # type: ignore[no-any-return]
-        self.sliding.insert(0, function)
+        outer = self.sliding
+        place = self.place.get(node.name, -1)
+        later = [f for f in outer if self.place.get(f.name, -1) > place]
+        self.sliding = [*later, function, *[f for f in outer if f not in later]]
         body = self(node.body)
-        self.sliding.pop(0)
+        self.sliding = outer
         self.slid.pop(function.name, None)
         if body is node.body:
             return node
