@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bayplan.analysis.linear import is_index_type
+from bayplan.analysis.linear import constant_difference, is_index_type
 from bayplan.analysis.simplify import Simplifier, simplifier_of
 from bayplan.ir import build
 from bayplan.ir.build import const
@@ -229,15 +229,16 @@ def _absolute(s: Simplifier, e: Call) -> Expr | None:
 
 
 def _promise(s: Simplifier, e: Call) -> Expr | None:
-    """A promise that is certain anyway is dropped."""
+    """A promise that is certain whatever the variables are is dropped.
+
+    One that is certain because of a condition around is kept: bounds analysis relies on it where
+    it cannot use the condition.
+    """
     value = s(e.args[0])
-    low = s(e.args[1])
-    high = s(e.args[2])
-    if is_index_type(value.type):
-        above, _ = s.range_of_difference(value, low)
-        below, _ = s.range_of_difference(high, value)
-        if above is not None and above >= 0 and below is not None and below >= 0:
-            return value
+    above = constant_difference(value, s(e.args[1]))
+    below = constant_difference(s(e.args[2]), value)
+    if above is not None and above >= 0 and below is not None and below >= 0:
+        return value
     return None
 
 
