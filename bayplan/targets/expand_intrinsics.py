@@ -88,16 +88,17 @@ def _lerp_integers(a: Expr, b: Expr, w: Expr) -> Expr:
     bits = t.width
     u = _unsigned(t)
     if w.type.kind == "float":
-        # The weight becomes a whole number of the values' width.
+        # The weight becomes a whole number of the values' width, cut toward zero.
         scale = _const(w.type, float(u.max_value()))
         if bits >= 32:
             wide_float = Type("float", 64, t.lane_count)
             scaled = build.mul(build.cast(wide_float, w), _const(wide_float, float(u.max_value())))
-            w = build.cast(u, build.add(scaled, _const(wide_float, 0.5)))
+            w = build.cast(u, scaled)
         else:
-            w = build.cast(u, build.add(build.mul(w, scale), _const(w.type, 0.5)))
+            w = build.cast(u, build.mul(w, scale))
     elif w.type.width > bits:
-        w = build.cast(u, _shift_right(w, _const(w.type, w.type.width - bits)))
+        scale_down = int(w.type.max_value()) // int(u.max_value())
+        w = build.cast(u, build.div(w, _const(w.type, scale_down)))
     elif w.type.width < bits:
         scale_up = int(u.max_value()) // int(w.type.max_value())
         w = build.mul(build.cast(u, w), _const(u, scale_up))

@@ -95,6 +95,9 @@ WIDENING: dict[str, Build] = {
     "concat bits": lambda hl, a, b: hl.concat_bits([a, b]),
     "lerp": lambda hl, a, b: hl.lerp(a, b, hl.cast(hl.UInt(8), a)),
     "float lerp": lambda hl, a, b: hl.lerp(a, b, hl.f32(0.25)),
+    "lerp by a varying float": lambda hl, a, b: hl.lerp(a, b, hl.f32(hl.u8(b)) / 255.0),
+    "lerp by uint16": lambda hl, a, b: hl.lerp(a, b, hl.u16(b)),
+    "lerp by uint32": lambda hl, a, b: hl.lerp(a, b, hl.u32(b) * hl.u32(65537)),
 }
 
 ON_FLOATS: dict[str, Build] = {
