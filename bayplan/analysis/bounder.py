@@ -288,6 +288,13 @@ class Bounder:
             low = None if a.min is None else build.div(a.min, b.min)
             high = None if a.max is None else build.div(a.max, b.min)
             return _simplified(low, high) if positive else _simplified(high, low)
+        if b.is_single_point() and a.min is not None and a.max is not None:
+            # Which end is which shows when the program runs; an exact end is worth that.
+            ends = build.div(a.min, b.min), build.div(a.max, b.min)
+            forward = build.gt(b.min, 0)
+            return _simplified(
+                build.select(forward, ends[0], ends[1]), build.select(forward, ends[1], ends[0])
+            )
         if not positive:
             return self._no_longer_than(a) if t.kind != "uint" else Interval(const(t, 0), a.max)
         low = high = None
