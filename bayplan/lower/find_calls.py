@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from bayplan.ir.build import block, nothing
 from bayplan.ir.exprs import Call, CallKind, Expr
 from bayplan.ir.node import Node
+from bayplan.ir.stmts import Block, Provide, Stmt
 from bayplan.ir.walk import iterate
 from bayplan.language.function import Definition, Function
 
@@ -39,6 +41,45 @@ class CallIndex:
             result = result | {node.name}
         self._known[node] = result
         return result
+
+
+class TouchIndex(CallIndex):
+    """As CallIndex, but of Funcs that are called or written."""
+
+    __slots__ = ()
+
+    def __call__(self, node: Node) -> frozenset[str]:
+        """Names of the Funcs that are called or written in the node."""
+        known = self._known.get(node)
+        if known is None:
+            known = super().__call__(node)
+            if type(node) is Provide:
+                known = known | {node.name}
+                self._known[node] = known
+        return known
+
+
+def trim_to(name: str, stmt: Stmt, touched: TouchIndex) -> Stmt:
+    """The parts of a statement that touch a Func, with the lets and loops around them.
+
+    Asking for the region of one Func in a deep pipeline would else walk all of it.
+    """
+    if name not in touched(stmt):
+        return nothing()
+    if isinstance(stmt, Block):
+        return block([trim_to(name, s, touched) for s in stmt.stmts if name in touched(s)])
+    children = stmt.children()
+    trimmed: list[Any] = []
+    changed = False
+    for child in children:
+        new: Any = child
+        if isinstance(child, Stmt):
+            new = trim_to(name, child, touched)
+        changed = changed or new is not child
+        trimmed.append(new)
+    result: Any = stmt.with_children(trimmed) if changed else stmt
+    assert isinstance(result, Stmt)
+    return result
 
 
 def definition_exprs(definition: Definition) -> Iterator[Expr]:

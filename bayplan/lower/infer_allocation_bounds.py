@@ -13,6 +13,7 @@ from bayplan.ir.stmts import AssertStmt, LetStmt, Provide, Realize, Stmt
 from bayplan.ir.walk import Rewriter
 from bayplan.language.schedule import Bound
 from bayplan.lower.context import Lowering
+from bayplan.lower.find_calls import TouchIndex, trim_to
 from bayplan.lower.infer_bounds import align_range
 
 
@@ -32,6 +33,7 @@ class _InferAllocationBounds(Rewriter):
     def __init__(self, lowering: Lowering) -> None:
         super().__init__()
         self._lowering = lowering
+        self._touched = TouchIndex()
 
     def __call__(self, node: Any) -> Any:
         # Expressions hold nothing to be done.
@@ -41,7 +43,8 @@ class _InferAllocationBounds(Rewriter):
         return node
 
     def rewrite_Realize(self, node: Realize) -> Stmt:
-        box = box_touched(node.body, node.name, {}, self._lowering.func_bounds)
+        part = trim_to(node.name, node.body, self._touched)
+        box = box_touched(part, node.name, {}, self._lowering.func_bounds)
         body = self(node.body)
         if box is None and node.bounds:
             # Nothing touches it, perhaps because of a specialization.

@@ -29,6 +29,7 @@ from bayplan.ir.stmts import (
 from bayplan.ir.walk import Rewriter, free_variables
 from bayplan.language.schedule import Bound, FusedPair
 from bayplan.lower.context import Lowering
+from bayplan.lower.find_calls import TouchIndex, trim_to
 from bayplan.lower.fuse_loops import find_dim
 from bayplan.lower.stage_regions import Stage, always_pure_dims, find_stages
 
@@ -69,6 +70,7 @@ class _InferBounds(Rewriter):
         self.stages = find_stages(lowering)
         self.place = {(s.function.name, s.index): i for i, s in enumerate(self.stages)}
         self.pure_dims = {s.function.name: always_pure_dims(s.function) for s in self.stages}
+        self.touched = TouchIndex()
         self.in_pipeline: list[str] = []
         self.inner_productions: set[str] = set()
         self.lets_in_scope: list[str] = []
@@ -212,7 +214,8 @@ class _InferBounds(Rewriter):
         bounds = self.lowering.func_bounds
         if len(fused) == 1:
             stage = fused[0]
-            box = box_provided(body, stage.function.name, {}, bounds)
+            name = stage.function.name
+            box = box_provided(trim_to(name, body, self.touched), name, {}, bounds)
             assert box is not None, stage.name()
             return {stage.name(): box}
         boxes = boxes_provided(body, {}, bounds)
