@@ -77,6 +77,7 @@ class Program:
         self.outputs = _list_outputs(self.pipeline)
         if target is built:
             self.inputs, self.params = _find_parameters(self.pipeline)
+            built = None  # a Func has methods of its own by some of the names below
         else:
             self.inputs = dict(getattr(built, "inputs", None) or {})
             self.params = dict(getattr(built, "params", None) or {})
