@@ -229,7 +229,7 @@ class LoopDirectives(GpuDirectives):
         if named:
             raise TypeError(f"prefetch() got an unexpected argument {next(iter(named))!r}")
         stage = self._touched()
-        source = None if isinstance(func, LoopDirectives) else func
+        source = None if isinstance(func, LoopDirectives) else func.parameter()
         stage.definition.schedule.prefetches.append(
             PrefetchDirective(
                 func.name(),
