@@ -145,7 +145,7 @@ class _InferBounds(Rewriter):
             if producing is not None:
                 if self.inner_productions:
                     body = self._define_produced(body, fused, produced)
-                body = self._define_rvars(body, fused)
+                body = self._define_rvars(body, fused, producing)
         self.inner_productions |= outer_productions
         del self.lets_in_scope[scope_depth:]
         for wrapper in reversed(wrappers):
@@ -339,7 +339,7 @@ class _InferBounds(Rewriter):
                 body = LetStmt(f"{stem}.min", low, body)
         return body
 
-    def _define_rvars(self, body: Stmt, fused: Sequence[Stage]) -> Stmt:
+    def _define_rvars(self, body: Stmt, fused: Sequence[Stage], producing: Stage) -> Stmt:
         """Define the part of the reduction domain that one iteration covers."""
         for stage in fused:
             if stage.index == 0:
@@ -353,6 +353,9 @@ class _InferBounds(Rewriter):
                     # the whole.
                     low: Expr = maximum(interval.min, var(f"{name}.min"))
                     high: Expr = minimum(interval.max, var(f"{name}.max"))
+                elif stage is not producing:
+                    # A stage that shares the loop around this one, and not what is in it.
+                    continue
                 else:
                     # The variable is defined outside of this loop, perhaps with a guard.
                     guarded = f"{name}.guarded"
