@@ -13,7 +13,7 @@ from typing import Any
 
 from bayplan.analysis.linear import ZERO, Linear, cache, is_index_type, linear_of
 from bayplan.ir.build import const, logical_not
-from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Call, Expr, Max, Min, Not, Or, Variable
+from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Call, Const, Expr, Max, Min, Not, Or, Variable
 from bayplan.ir.walk import free_variables
 
 Range = tuple[int | None, int | None]
@@ -244,8 +244,11 @@ class Facts:
             strict = 1 - strict
         self.add_form(form.plus_constant(-strict))
 
-    def add_form(self, form: Linear) -> None:
-        """Know that the linear form is at least 0."""
+    def add_form(self, form: Linear, owner: str | None = None) -> None:
+        """Know that the linear form is at least 0.
+
+        It serves to eliminate `owner` from other forms; any of its variables when not said.
+        """
         terms = form.terms
         if not terms:
             return
@@ -270,7 +273,7 @@ class Facts:
         free: set[str] = set()
         for atom in terms:
             free |= free_variables(atom)
-            if type(atom) is Variable:
+            if type(atom) is Variable and owner in (None, atom.name):
                 self.forms.setdefault(atom.name, []).append(form)
         for name in free:
             self._changed(name)
@@ -290,11 +293,14 @@ class Facts:
         variable = Variable(minimum.type, name)
         first = linear_of(minimum)
         own = Linear({variable: 1}, 0)
-        length = linear_of(extent)
+        length = linear_of(_when_positive(extent))
         if first.terms:
-            inner.add_form(own.plus(first, -1))
+            inner.add_form(own.plus(first, -1), name)
         if first.terms or length.terms:
-            inner.add_form(first.plus(length).plus(own, -1).plus_constant(-1))
+            # own - first + 1 is at most the length, also each side of it if that is a minimum.
+            distance = own.plus(first, -1).plus_constant(1)
+            inner.add_form(length.plus(distance, -1), name)
+            inner._add_sides(distance, length, name, (Min,))
         if length.terms:
             # The body runs, so the loop is not empty.
             inner.add_form(length.plus_constant(-1))
@@ -320,25 +326,37 @@ class Facts:
             form = linear_of(value)
             if form.terms:
                 own = Linear({Variable(value.type, name): 1}, 0).plus(form, -1)
-                inner.add_form(own)
-                inner.add_form(own.times(-1))
-                inner._add_sides(Linear({Variable(value.type, name): 1}, 0), form)
+                inner.add_form(own, name)
+                inner.add_form(own.times(-1), name)
+                inner._add_sides(Linear({Variable(value.type, name): 1}, 0), form, name)
         return inner
 
-    def _add_sides(self, own: Linear, form: Linear) -> None:
-        """Know that a minimum is at most each of its sides, a maximum at least."""
+    def _add_sides(
+        self, own: Linear, form: Linear, owner: str, choices: tuple[type, ...] = (Min, Max)
+    ) -> None:
+        """Know that what is a minimum is at most each of its sides, a maximum at least.
+
+        With `choices` of Min alone, `own` need only be at most the form.
+        """
         if len(form.terms) != 1:
             return
         ((atom, c),) = form.terms.items()
-        if c != 1 or type(atom) not in (Min, Max):
+        if c != 1 or type(atom) not in choices:
             return
         sign = -1 if type(atom) is Min else 1
         choice: Any = atom
         for side in (choice.a, choice.b):
             value = linear_of(side).plus_constant(form.constant)
-            self.add_form(own.plus(value, -1).times(sign))
+            self.add_form(own.plus(value, -1).times(sign), owner)
             if type(side) is type(atom):
-                self._add_sides(own, value)
+                self._add_sides(own, value, owner, choices)
+
+
+def _when_positive(extent: Any) -> Expr:
+    """What the extent of a loop is where its body runs: max(n, 0) is n there."""
+    while type(extent) is Max and type(extent.b) is Const and extent.b.value <= 0:
+        extent = extent.a
+    return extent  # type: ignore[no-any-return]
 
 
 # For a comparison of a and b: the form b - a (turned: a - b) is at least this.
