@@ -34,6 +34,19 @@ def format_source(source: str | None) -> str:
     return str(source).replace("\\", "/").rsplit("/", 1)[-1]
 
 
+def format_loop(loop: str) -> str:
+    """Shortens ``blur_y.s0.y.yi`` to ``blur_y.yi``: the Func and the loop's own name.
+
+    The stage stays where it is an update: ``hist.s1.r`` becomes ``hist.update(0).r``.
+    """
+    func, dot, rest = loop.partition(".s")
+    stage, _, path = rest.partition(".")
+    if not dot or not stage.isdigit() or not path:
+        return loop
+    update = "" if stage == "0" else f".update({int(stage) - 1})"
+    return f"{func}{update}.{path.rsplit('.', 1)[-1]}"
+
+
 def make_rows(report: Any) -> list[tuple[str, ...]]:
     """Makes one row of ``COLUMNS`` for each temporary, in the order of the report."""
     rows: list[tuple[str, ...]] = []
@@ -50,7 +63,7 @@ def make_rows(report: Any) -> list[tuple[str, ...]]:
                 extents,
                 format_bytes(temporary.bytes),
                 f"[{temporary.life_begin}, {temporary.life_end})",
-                " ".join(str(loop) for loop in temporary.loops),
+                " ".join(format_loop(str(loop)) for loop in temporary.loops),
                 format_source(temporary.source),
             )
         )

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PROGRAM = '''
+PROGRAM = """
 import bayplan as hl
 
 x, y = hl.vars("x y")
@@ -29,7 +29,7 @@ bright[x, y] = hl.u8_sat(near[x, y] * gain + offset)
 
 def build(hl):
     return bright
-'''
+"""
 
 
 @pytest.fixture

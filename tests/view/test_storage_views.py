@@ -10,7 +10,7 @@ import pytest
 
 from bayplan.view.storage_html import render_storage_html
 from bayplan.view.storage_json import SCHEMA, describe_storage
-from bayplan.view.storage_rows import format_bytes_short
+from bayplan.view.storage_rows import format_bytes_short, format_loop
 from bayplan.view.storage_text import render_storage_rich, render_storage_text
 
 
@@ -178,3 +178,17 @@ def test_a_program_without_temporaries(empty: Record) -> None:
 def test_short_byte_counts(count: int, text: str) -> None:
     assert format_bytes_short(count) == text
     assert format_bytes_short(None) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("loop", "text"),
+    [
+        ("blur_y.s0.y.yi.yo", "blur_y.yo"),
+        ("hist.s1.r$x", "hist.update(0).r$x"),
+        ("f$3.s12.x", "f$3.update(11).x"),
+        ("blur_y.y", "blur_y.y"),
+        ("", ""),
+    ],
+)
+def test_loops_are_named_as_the_user_wrote_them(loop: str, text: str) -> None:
+    assert format_loop(loop) == text
