@@ -38,7 +38,7 @@ from bayplan.ir.exprs import (
     Variable,
 )
 from bayplan.ir.types import Type
-from bayplan.ir.walk import Substitute, free_variables
+from bayplan.ir.walk import Rewriter, Substitute, free_variables
 
 Scope = Mapping[str, Interval]
 FuncBounds = Mapping[tuple[str, int], Interval]
@@ -55,15 +55,26 @@ def bounds_of_type(t: Type) -> Interval:
     )
 
 
+class _KeepPromises(Rewriter):
+    """Makes promises true by clamping: what holds inside a loop need not hold at its ends."""
+
+    def rewrite_Call(self, node: Call) -> Expr:
+        found: Call = self.rebuild(node)
+        if found.name in ("promise_clamped", "unsafe_promise_clamped"):
+            return build.clamp(found.args[0], found.args[1], found.args[2])
+        return found
+
+
 class Bounder:
     """Bounds of expressions while the variables of a scope move in their intervals."""
 
-    __slots__ = ("scope", "func_bounds", "_memo", "_substitutions")
+    __slots__ = ("scope", "func_bounds", "_memo", "_substitutions", "_keep_promises")
 
     def __init__(self, scope: Scope, func_bounds: FuncBounds | None = None) -> None:
         self.scope = dict(scope)
         self.func_bounds: FuncBounds = {} if func_bounds is None else func_bounds
         self._memo: dict[Expr, Interval] = {}
+        self._keep_promises = _KeepPromises()
         # Substitutions of ends for variables, kept for what they remember.
         self._substitutions: dict[frozenset[tuple[str, bool]], Substitute] = {}
 
@@ -129,7 +140,7 @@ class Bounder:
                     return None
                 values[name] = end
             substitution = self._substitutions[key] = Substitute(values)
-        return simplify(substitution(e))
+        return simplify(self._keep_promises(substitution(e)))
 
     # Rules, by class of node.
 
