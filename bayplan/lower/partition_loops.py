@@ -264,9 +264,13 @@ class _Finder:
         # Intervals of inner loop variables, values of lets, names bound inside.
         self.loops: dict[str, Interval] = {}
         self.values: dict[str, Expr] = {}
+        # The same lets with their marks.
+        self.raw: dict[str, Expr] = {}
         self.bound: set[str] = set()
         self.found: dict[Node, list[Interval | None]] = {}
         self.replacement: dict[Node, Node] = {}
+        # Choices that were taken for certain when the key was solved.
+        self.assumed: dict[Node, set[Node]] = {}
         self._seen: set[Node] = set()
         self._substitute = Substitute({})
         self._bounder: Bounder | None = None
@@ -275,8 +279,9 @@ class _Finder:
         """The iterations in which everything solved holds, and the replacements there."""
         steady = Interval.everything()
         replaced: dict[Node, Node] = {}
+        unsolved = self._unsolved()
         for node, intervals in self.found.items():
-            if any(i is None for i in intervals):
+            if node in unsolved:
                 continue
             for interval in intervals:
                 assert interval is not None
@@ -287,6 +292,19 @@ class _Finder:
         low = None if steady.min is None else simplify(steady.min)
         high = None if steady.max is None else simplify(steady.max)
         return Interval(low, high), replaced
+
+    def _unsolved(self) -> set[Node]:
+        """Choices that are not certain somewhere, and all that were solved by way of them."""
+        unsolved = {node for node, found in self.found.items() if None in found}
+        while True:
+            more = {
+                node
+                for node, assumed in self.assumed.items()
+                if node not in unsolved and not assumed.isdisjoint(unsolved)
+            }
+            if not more:
+                return unsolved
+            unsolved |= more
 
     def visit(self, s: Any) -> None:
         """Look at a statement."""
@@ -313,19 +331,21 @@ class _Finder:
     def _inside(
         self, name: str, value: Expr | None, interval: Interval | None, then: Callable[[], None]
     ) -> None:
-        saved = (self.loops, self.values, self._seen, self._substitute, self._bounder)
+        saved = (self.loops, self.values, self.raw, self._seen, self._substitute, self._bounder)
         self.bound.add(name)
         self._seen = set()
         if value is not None and value.type.kind != "handle":
             self.values = {**self.values, name: self._plain(value)}
+            self.raw = {**self.raw, name: value}
         elif name in self.values:
             self.values = {k: v for k, v in self.values.items() if k != name}
+            self.raw = {k: v for k, v in self.raw.items() if k != name}
         if interval is not None:
             self.loops = {**self.loops, name: interval}
             self._bounder = None
         self._substitute = Substitute(self.values)
         then()
-        self.loops, self.values, self._seen, self._substitute, self._bounder = saved
+        self.loops, self.values, self.raw, self._seen, self._substitute, self._bounder = saved
 
     def _plain(self, e: Expr) -> Expr:
         """The expression without marks and without names of lets."""
@@ -401,9 +421,29 @@ class _Finder:
     def _add(self, node: Node, condition: Expr, holds: bool, replacement: Node) -> bool:
         """Note that the node is its replacement where the condition holds (or fails)."""
         interval = self._solve(condition, holds)
+        if interval is None:
+            # What holds in the steady state may help: other choices, such as the shift of a tail.
+            certain = {
+                n: self.replacement[n]
+                for n, found in self.found.items()
+                if n is not node and None not in found
+            }
+            if certain:
+                interval = self._solve(self._steadily(condition, certain), holds)
+                if interval is not None:
+                    self.assumed.setdefault(node, set()).update(certain)
         self.found.setdefault(node, []).append(interval)
         self.replacement[node] = replacement
         return interval is not None
+
+    def _steadily(self, e: Expr, certain: dict[Node, Node]) -> Expr:
+        """The expression with lets put in and the choices that are certain made."""
+        for _ in range(len(self.raw) + 1):
+            used = {n: self.raw[n] for n in free_variables(e) if n in self.raw}
+            if not used:
+                break
+            e = Substitute(used)(e)
+        return _Replace(certain)(e)  # type: ignore[no-any-return]
 
     def _solve(self, condition: Expr, holds: bool) -> Interval | None:
         """The iterations in which the condition holds for all that the body does."""
