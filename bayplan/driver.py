@@ -157,11 +157,19 @@ def runtime() -> Runtime:
     return load_runtime()
 
 
+def _print(text: str) -> None:
+    """What programs print goes where Python prints, also when that is not file descriptor 1."""
+    import sys
+
+    sys.stdout.write(text)
+
+
 def context() -> Context:
     """This thread's context: memory and messages of the calls it makes."""
     found: Context | None = getattr(_local, "context", None)
     if found is None:
         found = runtime().new_context()
+        found.set_write(_print)
         _local.context = found
     return found
 
@@ -258,11 +266,18 @@ def realize(
     parameters = _output_parameters(functions)
     buffers, made = _destination_buffers(functions, parameters, destination)
     compiled = compile_pipeline(functions, target)
+    asked = [_buffer_bounds(b) for b in buffers]
+    if made:
+        buffers = _grow(compiled, parameters, buffers, given or {})
     outputs = {id(p): b for p, b in zip(parameters, buffers, strict=True)}
     values = _make_values(compiled, outputs, given or {})
     compiled.call(values, context())
     if not made:
         return None
+    buffers = [
+        b if _buffer_bounds(b) == bounds else b.cropped(bounds)
+        for b, bounds in zip(buffers, asked, strict=True)
+    ]
     return buffers[0] if len(buffers) == 1 else tuple(buffers)
 
 
@@ -294,6 +309,31 @@ def _destination_buffers(
                 f"the size {extent} in dimension {d} of Func {functions[0].name} is negative"
             )
     return [Buffer(p.type, extents) for p in parameters], True
+
+
+def _grow(
+    compiled: CompiledPipeline,
+    parameters: Sequence[Parameter],
+    buffers: list[Any],
+    given: Mapping[int, Any],
+) -> list[Any]:
+    """The new buffers of a call, larger where the program writes beyond what was asked for.
+
+    It does with a split whose tail rounds up, and with an update at an index that depends on data.
+    """
+    boxes = {id(p): _buffer_bounds(b) for p, b in zip(parameters, buffers, strict=True)}
+    values = [_query_value(argument, boxes, given, {}) for argument in compiled.arguments]
+    compiled.call(values, context())
+    grown = list(buffers)
+    for argument, record in zip(compiled.arguments, values, strict=True):
+        if argument.kind != "output_buffer":
+            continue
+        position = [p is argument.source for p in parameters].index(True)
+        bounds = _bounds_of(record)
+        if bounds != boxes[id(argument.source)]:
+            grown[position] = Buffer(argument.type, [extent for _, extent in bounds])
+            grown[position].set_min([low for low, _ in bounds])
+    return grown
 
 
 def infer_input_bounds(
