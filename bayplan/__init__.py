@@ -70,7 +70,7 @@ from bayplan.language.casts import (
     u64_sat,
 )
 from bayplan.language.effects import print, print_when, require
-from bayplan.language.evaluate import evaluate
+from bayplan.language.evaluate import evaluate, evaluate_may_gpu
 from bayplan.language.expr import Expr
 from bayplan.language.fixed_point import (
     halving_add,
