@@ -14,6 +14,7 @@ from typing import Any
 
 from bayplan.analysis.evaluate import Number
 from bayplan.ir.errors import (
+    BayplanError,
     BufferError,
     DefinitionError,
     ErrorSite,
@@ -320,17 +321,25 @@ def _grow(
     """The new buffers of a call, larger where the program writes beyond what was asked for.
 
     It does with a split whose tail rounds up, and with an update at an index that depends on data.
+    Where the question has no answer the buffers stay, and the call itself says why.
     """
     boxes = {id(p): _buffer_bounds(b) for p, b in zip(parameters, buffers, strict=True)}
     values = [_query_value(argument, boxes, given, {}) for argument in compiled.arguments]
-    compiled.call(values, context())
+    try:
+        compiled.call(values, context())
+    except BayplanError:
+        return buffers
     grown = list(buffers)
     for argument, record in zip(compiled.arguments, values, strict=True):
         if argument.kind != "output_buffer":
             continue
         position = [p is argument.source for p in parameters].index(True)
-        bounds = _bounds_of(record)
-        if bounds != boxes[id(argument.source)]:
+        asked, bounds = boxes[id(argument.source)], _bounds_of(record)
+        covers = all(
+            low <= begin and begin + size <= low + extent
+            for (begin, size), (low, extent) in zip(asked, bounds, strict=True)
+        )
+        if bounds != asked and covers:
             grown[position] = Buffer(argument.type, [extent for _, extent in bounds])
             grown[position].set_min([low for low, _ in bounds])
     return grown
