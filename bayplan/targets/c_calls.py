@@ -325,11 +325,9 @@ def _vector_shift(w: Writer, e: E.Call, first: int, lanes: int) -> Text:
     name = f"{'shl' if left else 'shr'}_{v.name}"
     signed = f"({v.element.removeprefix('u')})b[k]"
     up, down = ("<<", ">>") if left else (">>", "<<")
-    expr = f"{signed} < 0 ? a[k] {down} -{signed} : a[k] {up} {signed}"
-    if v.kind == "int":
-        unsigned = "u" + v.element
-        turned = f"(({unsigned})a[k]"
-        expr = expr.replace("a[k] <<", f"{turned}) <<")
+    unsigned = v.element if v.kind == "uint" else "u" + v.element
+    shifts = {"<<": f"({v.element})(({unsigned})a[k] << ", ">>": f"({v.element})(a[k] >> "}
+    expr = f"{signed} < 0 ? {shifts[down]}-{signed}) : {shifts[up]}{signed})"
     w.helpers.per_lane(name, v, v, 2, expr)
     return call(name, a, b)
 
@@ -370,7 +368,7 @@ def _vector_absd(w: Writer, e: E.Call, first: int, lanes: int) -> Text:
         name,
         lambda: (
             f"BP_INLINE {u} {name}({source.name} a, {source.name} b) "
-            f"{{ return ({u})({high}(a, b) - {low}(a, b)); }}"
+            f"{{ return ({u}){high}(a, b) - ({u}){low}(a, b); }}"
         ),
     )
     return call(name, a, b)

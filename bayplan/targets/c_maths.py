@@ -44,8 +44,8 @@ _EXP: Final = """BP_INLINE {v} exp_{v}({v} x) {{
 _LOG: Final = """BP_INLINE {v} log_{v}({v} x) {{
     const {i} tiny = x < 1.17549435e-38f;
     const {i} bits = ({i}){select}(tiny, x * 8388608.0f, x);
-    const {i} top = (bits - 0x3f3504f3) >> 23;
-    const {v} m = ({v})(bits - (top << 23)) - 1.0f;
+    const {i} top = ({i})(({u})bits - 0x3f3504f3u) >> 23;
+    const {v} m = ({v})(({u})bits - (({u})top << 23)) - 1.0f;
     const {v} e = __builtin_convertvector(top - (tiny & 23), {v});
     const {v} z = m * m;
     {v} p = m * 7.0376836292e-2f - 1.1514610310e-1f;
@@ -70,6 +70,7 @@ def _polynomial(w: Writer, name: str, v: VectorType) -> str:
     names = {
         "v": w.helpers.type(v),
         "i": w.helpers.type(v.mask()),
+        "u": w.helpers.type(v.with_kind("uint")),
         "lanes": v.lanes,
         "min": extreme_helper(w, v, "min"),
         "max": extreme_helper(w, v, "max"),

@@ -157,18 +157,31 @@ def cut(
 
 def _arithmetic(op: str, precedence: int) -> Callable[[Writer, E.Binary, int, int], Text]:
     def rule(w: Writer, e: E.Binary, first: int, lanes: int) -> Text:
+        t = e.type
+        if t.kind == "int" and t.width < 32:
+            name = _wrapping_helper(w, w.vector_type(t, lanes), op)
+            return call(name, w.vector(e.a, first, lanes), w.vector(e.b, first, lanes))
         a = operand(w, e.a, first, lanes)
-        b = w.vector(e.b, first, lanes) if a[0] != "" and _is_plain(e.a) else operand(
-            w, e.b, first, lanes
-        )
+        beside_number = type(uniform(e.a)) is E.Const
+        b = w.vector(e.b, first, lanes) if beside_number else operand(w, e.b, first, lanes)
         text = binary(op, precedence, a, b)
-        return round_half(w, text, lanes) if half(e.type) else text
+        return round_half(w, text, lanes) if half(t) else text
 
     return rule
 
 
-def _is_plain(e: E.Expr) -> bool:
-    return type(uniform(e)) is E.Const
+def _wrapping_helper(w: Writer, v: VectorType, op: str) -> str:
+    """Sums and products of narrow signed lanes, which wrap; in C only unsigned ones do."""
+    name = f"{_WRAPPING[op]}_{v.name}"
+    unsigned = w.helpers.type(v.with_kind("uint"))
+    w.helpers.type(v)
+    return w.helpers.function(
+        name,
+        lambda: (
+            f"BP_INLINE {v.name} {name}({v.name} a, {v.name} b) "
+            f"{{ return ({v.name})(({unsigned})a {op} ({unsigned})b); }}"
+        ),
+    )
 
 
 def _div(w: Writer, e: E.Div, first: int, lanes: int) -> Text:
@@ -222,9 +235,15 @@ def _mod(w: Writer, e: E.Mod, first: int, lanes: int) -> Text:
     if b_value & (b_value - 1) == 0:
         a = w.vector(e.a, first, lanes)
         return binary("&", BIT, a, literal(t.element_of(), b_value - 1))
-    a = w.local(w.helpers.type(v), w.vector(e.a, first, lanes)[0])
+    name = w.helpers.type(v)
+    a = w.local(name, w.vector(e.a, first, lanes)[0])
     quotient = _divide_constant(w, v, a, b_value)
-    return binary("-", ADD, a, binary("*", MUL, quotient, literal(t.element_of(), b_value)))
+    if v.kind == "int":
+        # quotient * b may lie below the least value; the difference does not.
+        unsigned = w.helpers.type(v.with_kind("uint"))
+        a, quotient = cast(unsigned, a), cast(unsigned, quotient)
+    text = binary("-", ADD, a, binary("*", MUL, quotient, (str(b_value), ATOM)))
+    return cast(name, text) if v.kind == "int" else text
 
 
 def _divide_lanes(w: Writer, e: E.Binary, which: str, first: int, lanes: int) -> Text:
@@ -336,6 +355,7 @@ def _call(w: Writer, e: E.Call, first: int, lanes: int) -> Text:
     return call_vector(w, e, first, lanes)
 
 
+_WRAPPING: Final = {"+": "add", "-": "sub", "*": "mul"}
 _FLOAT_DIV = _arithmetic("/", MUL)
 
 VECTOR_RULES: Final[dict[type, Callable[[Writer, Any, int, int], Text]]] = {

@@ -85,8 +85,12 @@ def reduce(e: E.VectorReduce, lanes: list[Any]) -> list[Any]:
     factor = len(lanes) // e.lanes
     result = []
     node = {
-        E.ReduceOp.ADD: E.Add, E.ReduceOp.MUL: E.Mul, E.ReduceOp.MIN: E.Min,
-        E.ReduceOp.MAX: E.Max, E.ReduceOp.AND: E.And, E.ReduceOp.OR: E.Or,
+        E.ReduceOp.ADD: E.Add,
+        E.ReduceOp.MUL: E.Mul,
+        E.ReduceOp.MIN: E.Min,
+        E.ReduceOp.MAX: E.Max,
+        E.ReduceOp.AND: E.And,
+        E.ReduceOp.OR: E.Or,
     }[e.op]
     for k in range(e.lanes):
         group = lanes[k * factor : (k + 1) * factor]

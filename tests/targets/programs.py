@@ -55,8 +55,9 @@ def make_buffer(array: Any, t: Type) -> Any:
         axis = array.ndim - 1 - d
         dims[d] = Dim(0, array.shape[axis], array.strides[axis] // array.itemsize, 0)
     code = {"int": 0, "uint": 1, "float": 2}[t.kind]
-    buffer = Buffer(0, None, array.ctypes.data, 0, code, t.width, 1, array.ndim,
-                    ctypes.addressof(dims), None)
+    buffer = Buffer(
+        0, None, array.ctypes.data, 0, code, t.width, 1, array.ndim, ctypes.addressof(dims), None
+    )
     buffer.keep = (dims, array)
     return buffer
 

@@ -36,8 +36,15 @@ def sample(t: Type, rng: random.Random, small: bool = False) -> Any:
 
 
 def check(
-    make: Any, types: list[Type], lanes_list: list[int] | None = None, *, small: bool = False,
-    register_bytes: int = 64, tolerance: float = 0.0, seed: int = 0, positive: bool = False,
+    make: Any,
+    types: list[Type],
+    lanes_list: list[int] | None = None,
+    *,
+    small: bool = False,
+    register_bytes: int = 64,
+    tolerance: float = 0.0,
+    seed: int = 0,
+    positive: bool = False,
 ) -> None:
     """Compares C and interpreter for `make(*loads)` at all lane counts in one program."""
     rng = random.Random(seed)
@@ -110,8 +117,13 @@ def test_arithmetic(t: Type, register_bytes: int) -> None:
             E.Select(E.Or(E.EQ(a, b), E.Not(E.GE(a, const(a, 5)))), a, b),
         ]  # fmt: skip
 
-    check(make, [t, t], register_bytes=register_bytes, small=t.width >= 32,
-          tolerance=1e-5 if t.kind == "float" else 0)
+    check(
+        make,
+        [t, t],
+        register_bytes=register_bytes,
+        small=t.width >= 32,
+        tolerance=1e-5 if t.kind == "float" else 0,
+    )
 
 
 @pytest.mark.parametrize("t", INTEGERS, ids=str)
@@ -188,12 +200,20 @@ def test_shifts_and_bits(t: Type) -> None:
     def make(a: E.Expr, n: E.Expr) -> list[E.Expr]:
         signed = E.Sub(E.Mod(n, const(n, t.width - 1)), const(n, t.width // 2))
         unsigned = E.Cast(a.type.with_code("uint"), E.Mod(n, const(n, t.width - 1)))
-        calls = [build.intrinsic(a.type, s, a, k) for s in ("shift_left", "shift_right")
-                 for k in (signed, unsigned, const(n, 3))]
-        calls += [build.intrinsic(a.type, s, a) for s in
-                  ("bitwise_not", "popcount", "count_leading_zeros", "count_trailing_zeros")]
-        calls += [build.intrinsic(a.type, s, a, const(n, k))
-                  for s in ("rounding_shift_right",) for k in (1, 4)]
+        calls = [
+            build.intrinsic(a.type, s, a, k)
+            for s in ("shift_left", "shift_right")
+            for k in (signed, unsigned, const(n, 3))
+        ]
+        calls += [
+            build.intrinsic(a.type, s, a)
+            for s in ("bitwise_not", "popcount", "count_leading_zeros", "count_trailing_zeros")
+        ]
+        calls += [
+            build.intrinsic(a.type, s, a, const(n, k))
+            for s in ("rounding_shift_right",)
+            for k in (1, 4)
+        ]
         return calls
 
     check(make, [t, t.with_code("int")])
@@ -204,8 +224,9 @@ def test_saturating_casts(source: Type) -> None:
     def make(a: E.Expr) -> list[E.Expr]:
         if source.kind == "float":
             a = E.Mul(a, const(a, 1e8))
-        return [build.intrinsic(t.with_lanes(a.type.lane_count), "saturating_cast", a)
-                for t in INTEGERS]
+        return [
+            build.intrinsic(t.with_lanes(a.type.lane_count), "saturating_cast", a) for t in INTEGERS
+        ]
 
     check(make, [source], [1, 3, 16, 32])
 
@@ -215,11 +236,21 @@ def test_saturating_casts(source: Type) -> None:
 def test_masks(t: Type, op: type) -> None:
     def make(a: E.Expr, b: E.Expr, p: E.Expr, q: E.Expr, x: E.Expr) -> list[E.Expr]:
         m = op(a, b)
-        wide = [E.Select(E.And(m, p), const(v, 1), const(v, 0))
-                for v in (E.Cast(UInt(w, a.type.lane_count), a) for w in (8, 16, 32, 64))]
-        return [m, E.And(m, p), E.Or(p, E.Not(m)), op(p, q), E.Select(m, p, q),
-                E.Select(E.LT(x, const(x, 0.5)), a, b), E.Cast(a.type, m),
-                E.And(m, E.GT(x, const(x, 0.0))), *wide]
+        wide = [
+            E.Select(E.And(m, p), const(v, 1), const(v, 0))
+            for v in (E.Cast(UInt(w, a.type.lane_count), a) for w in (8, 16, 32, 64))
+        ]
+        return [
+            m,
+            E.And(m, p),
+            E.Or(p, E.Not(m)),
+            op(p, q),
+            E.Select(m, p, q),
+            E.Select(E.LT(x, const(x, 0.5)), a, b),
+            E.Cast(a.type, m),
+            E.And(m, E.GT(x, const(x, 0.0))),
+            *wide,
+        ]
 
     check(make, [t, t, BOOL, BOOL, Float(32)], [1, 3, 4, 16, 32])
 
@@ -237,9 +268,12 @@ def test_ramps_broadcasts_and_shuffles() -> None:
         shuffles: list[E.Expr] = [E.Shuffle(vectors, p) for p in picks if len(p) > 1]
         i = build.int32(7)
         ramp = E.Ramp(i, build.int32(3), n)
-        return [*shuffles, E.Add(E.Cast(a.type, ramp), a),
-                E.Broadcast(E.Cast(Int(16, n), a), 3),
-                E.Ramp(E.Cast(Int(32, n), a), E.Broadcast(i, n), 4)]
+        return [
+            *shuffles,
+            E.Add(E.Cast(a.type, ramp), a),
+            E.Broadcast(E.Cast(Int(16, n), a), 3),
+            E.Ramp(E.Cast(Int(32, n), a), E.Broadcast(i, n), 4),
+        ]
 
     for t in (UInt(8), Int(16), Float(32), Int(64)):
         check(make, [t], [1, 2, 3, 4, 8, 16, 24, 32, 64])
@@ -251,8 +285,12 @@ def test_reductions(t: Type) -> None:
         n = a.type.lane_count
         ops = [E.ReduceOp.ADD, E.ReduceOp.MIN, E.ReduceOp.MAX]
         results = [E.VectorReduce(op, a, k) for op in ops for k in (1, 2, n // 2) if n % k == 0]
-        bools = [E.VectorReduce(op, E.GT(a, const(a, 1)), k) for op in
-                 (E.ReduceOp.AND, E.ReduceOp.OR) for k in (1, n // 2) if n % k == 0]
+        bools = [
+            E.VectorReduce(op, E.GT(a, const(a, 1)), k)
+            for op in (E.ReduceOp.AND, E.ReduceOp.OR)
+            for k in (1, n // 2)
+            if n % k == 0
+        ]
         return results + bools
 
     check(make, [t], [2, 4, 6, 8, 16, 32, 64], tolerance=1e-3 if t.kind == "float" else 0)
@@ -271,8 +309,10 @@ def test_strided_loads(t: Type, stride: int) -> None:
         base = build.int32(rng.randrange(max(1, SIZE - span)) + (span if stride < 0 else 0))
         if stride < 0:
             base = build.int32(span)
-        loads = [E.Load(t.with_lanes(n), "in0", E.Ramp(base + k, build.int32(stride), n))
-                 for k in range(3)]
+        loads = [
+            E.Load(t.with_lanes(n), "in0", E.Ramp(base + k, build.int32(stride), n))
+            for k in range(3)
+        ]
         return [loads[0], E.Add(loads[1], loads[2])]
 
     lanes = [n for n in (1, 2, 3, 4, 8, 16, 32) if abs(stride) * n + 6 < SIZE]
@@ -288,8 +328,10 @@ def test_gathers_and_predicates() -> None:
         if n > 1:
             ramp = E.Ramp(build.int32(3), build.int32(1), n)
             far = E.Select(p, index, const(index, 1 << 30))
-            results += [E.Select(p, E.Load(a.type, "in0", ramp, p), const(a, 0)),
-                        E.Select(p, E.Load(a.type, "in0", far, p), const(a, 0))]
+            results += [
+                E.Select(p, E.Load(a.type, "in0", ramp, p), const(a, 0)),
+                E.Select(p, E.Load(a.type, "in0", far, p), const(a, 0)),
+            ]
         return results
 
     for t in (UInt(8), Int(16), Float(32), Int(64), BOOL):
@@ -306,8 +348,24 @@ def test_maths(name: str) -> None:
 
 
 def test_exp_and_log_at_the_ends() -> None:
-    edges = [0.0, -0.0, 1.0, 88.7, 88.8, 89.0, 200.0, -87.0, -90.0, -103.0, -104.5, -200.0,
-             float("inf"), float("-inf"), float("nan"), 1e-40]
+    edges = [
+        0.0,
+        -0.0,
+        1.0,
+        88.7,
+        88.8,
+        89.0,
+        200.0,
+        -87.0,
+        -90.0,
+        -103.0,
+        -104.5,
+        -200.0,
+        float("inf"),
+        float("-inf"),
+        float("nan"),
+        1e-40,
+    ]
     t = Float(32)
     with compilation():
         load = E.Load(t.with_lanes(16), "in0", E.Ramp(build.int32(0), build.int32(1), 16))
@@ -324,8 +382,12 @@ def test_exp_and_log_at_the_ends() -> None:
 
 def test_float16() -> None:
     def make(a: E.Expr, b: E.Expr) -> list[E.Expr]:
-        return [E.Add(a, b), E.Mul(a, b), E.Select(E.LT(a, b), a, b),
-                E.Cast(Float(32, a.type.lane_count), a)]
+        return [
+            E.Add(a, b),
+            E.Mul(a, b),
+            E.Select(E.LT(a, b), a, b),
+            E.Cast(Float(32, a.type.lane_count), a),
+        ]
 
     t = Float(16)
     rng = random.Random(1)
@@ -338,8 +400,11 @@ def test_float16() -> None:
             loads = [E.Load(t.with_lanes(n), f"in{i}", index) for i in range(2)]
             values += [E.Cast(Float(16, n), v) for v in make(*loads)]
         out = np.zeros(sum(v.type.lane_count for v in values), np.float16)
-        arguments = [argument("input_buffer", "in0", t), argument("input_buffer", "in1", t),
-                     argument("output_buffer", "out", t)]
+        arguments = [
+            argument("input_buffer", "in0", t),
+            argument("input_buffer", "in1", t),
+            argument("output_buffer", "out", t),
+        ]
         emission = emit(store_all(values), arguments)
         inputs = [make_buffer(np.array(memory[f"in{i}"], np.float16), t) for i in range(2)]
         assert run(emission, [*inputs, make_buffer(out, t)]) == 0
