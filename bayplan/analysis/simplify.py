@@ -48,9 +48,27 @@ class Simplifier:
         found = self._memo.get(e)
         if found is not None:
             return found
-        if self._parent is not None and self._names.isdisjoint(e._free or free_variables(e)):
-            return self._parent(e)
-        rule = _rules().get(type(e))
+        scope = self
+        parent = scope._parent
+        if parent is not None:
+            # The outermost scope that knows as much about `e` as this one remembers the answer.
+            free = e._free
+            if free is None:
+                free = free_variables(e)
+            while parent is not None and scope._names.isdisjoint(free):
+                scope = parent
+                parent = scope._parent
+            if scope is not self:
+                found = scope._memo.get(e)
+                if found is None:
+                    found = scope._apply(e)
+                self._memo[e] = found
+                return found
+        return self._apply(e)
+
+    def _apply(self, e: Expr) -> Expr:
+        """The result of the rule for the root of `e`, remembered."""
+        rule = (_table or _rules()).get(type(e))
         if rule is None:
             return e
         result = rule(self, e)
