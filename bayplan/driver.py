@@ -368,10 +368,14 @@ def query_input_bounds(
     target: Any = None,
     given: Mapping[int, Any] | None = None,
 ) -> list[tuple[Parameter, list[tuple[int, int]]]]:
-    """The (min, extent) in each dimension that unset input buffers need; runs nothing."""
+    """The (min, extent) in each dimension that unset input buffers need; runs nothing.
+
+    Output Buffers without memory are questions too: they take over what the program answers.
+    """
     _check_defined(functions)
     parameters = _output_parameters(functions)
     compiled = compile_pipeline(functions, target)
+    buffers: list[Any] = []
     if isinstance(destination, Buffer) or (destination and isinstance(destination[0], Buffer)):
         buffers, _ = _destination_buffers(functions, parameters, destination)
         boxes = [
@@ -388,15 +392,31 @@ def query_input_bounds(
     if not asked:
         return []
     # A constraint can make one answer depend on another, so ask until nothing changes.
+    answers = [v for a, v in zip(compiled.arguments, values, strict=True) if a.is_buffer()]
     for _ in range(_QUERY_ROUNDS):
-        before = [_bounds_of(v) for v in asked.values()]
+        before = [_bounds_of(v) for v in answers]
         compiled.call(values, context())
-        if before == [_bounds_of(v) for v in asked.values()]:
+        if before == [_bounds_of(v) for v in answers]:
             break
     else:
         raise BufferError("the bounds of the inputs do not settle; their constraints conflict")
+    _answer_queries(compiled, parameters, buffers, values)
     sources = {id(a.source): a.source for a in compiled.arguments}
     return [(sources[key], _bounds_of(record)) for key, record in asked.items()]
+
+
+def _answer_queries(
+    compiled: CompiledPipeline,
+    parameters: Sequence[Parameter],
+    buffers: Sequence[Any],
+    values: Sequence[Any],
+) -> None:
+    """Give output Buffers without memory the bounds that the program proposed."""
+    by_source = {id(p): b for p, b in zip(parameters, buffers, strict=False)}
+    for argument, record in zip(compiled.arguments, values, strict=True):
+        buffer = by_source.get(id(argument.source))
+        if argument.kind == "output_buffer" and buffer is not None and not buffer.host_address():
+            buffer.set_bounds(_bounds_of(record))
 
 
 def _query_value(

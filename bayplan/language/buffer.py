@@ -139,6 +139,13 @@ class Buffer(Layout):
         result._dims = packed(_sizes(sizes, result._name))
         return result
 
+    def set_bounds(self, bounds: Sequence[tuple[int, int]]) -> None:
+        """Give a Buffer without memory other coordinates: (min, extent) of each dimension."""
+        if self._address:
+            raise BufferError(f"buffer {self._name} has memory, so its bounds cannot be set")
+        mins = [low for low, _ in bounds]
+        self._dims = packed([extent for _, extent in bounds], None, mins)
+
     # Questions.
 
     def defined(self) -> bool:

@@ -99,3 +99,19 @@ def test_undefined_image_param() -> None:
     assert repr(hl.ImageParam()) == "<bayplan.ImageParam ImageParam()>"
     with pytest.raises(hl.DefinitionError):
         hl.ImageParam().width()
+
+
+def test_a_query_takes_over_the_bounds_that_the_program_proposes() -> None:
+    x = hl.Var("x")
+    image = hl.ImageParam(hl.Float(32), 1, "image")
+    f = hl.Func("f")
+    f[x] = image[x - 1] + image[x + 1]
+    out = f.output_buffer().dim(0)
+    out.set_bounds(0, hl.select(out.extent() < 12, out.extent() + 1, out.extent()))
+    query = hl.Buffer.make_bounds_query(hl.Float(32), [7])
+    query.set_min([2])
+    f.infer_input_bounds(query)
+    assert (query.dim(0).min(), query.dim(0).extent()) == (0, 12)
+    assert (image.get().dim(0).min(), image.get().dim(0).extent()) == (-1, 14)
+    with pytest.raises(hl.BufferError, match="has memory"):
+        image.get().set_bounds([(0, 3)])
