@@ -62,7 +62,8 @@ def _is_cheap(e: Any) -> bool:
     if cls is Add or cls is Sub:
         return type(e.a) in _TRIVIAL and type(e.b) is Const
     if cls is Ramp:
-        return _is_cheap(e.base) and type(e.stride) is Const
+        # As an index a ramp has to stay visible: a dense access, not a gather.
+        return type(e.stride) in _TRIVIAL or type(e.stride) is Broadcast
     return cls is Call and e.name in ("undef", "likely", "likely_if_innermost")
 
 
