@@ -58,6 +58,8 @@ BEFORE_READABLE: Final = (
     # Order: what is left of atomic updates once lanes are reduced.
     "lower_atomics",
     "simplify_program",
+    # Order: quotients of ramps are simplified; before parts of vectors get names.
+    "rewrite_interleavings",
     "partition_loops",
     "simplify_program",
     "trim_no_ops",
