@@ -60,9 +60,9 @@ def build_stage(
     stmt = place_prefetches(stmt, prefix, definition.schedule.prefetches, env)
     for special in reversed(definition.specializations):
         if special.failure:
-            site = ErrorSite(
-                RequirementFailed, _literal(special.failure), special.where or definition.where
-            )
+            text = "A schedule specialized with specialize_fail() was chosen: " + special.failure
+            where = special.where or definition.where
+            site = ErrorSite(RequirementFailed, _literal(text), where)
             stmt = AssertStmt(false(), site)
         else:
             then_case = build_stage(env, prefix, function, special.definition, fused_from)

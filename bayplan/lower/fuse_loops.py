@@ -172,9 +172,9 @@ class _Group:
             producer = _ShiftLoops(shifts)(producer)
         producer = _RenameLoops(self.children)(producer)
         parents: dict[str, Range] = {}
-        parent = self.functions[-1]
-        for stage, definition in enumerate(parent.stages()):
-            self._unite(f"{parent.name}.s{stage}.", definition, bounds, parents)
+        for function in self.functions:
+            for stage, definition in enumerate(function.stages()):
+                self._unite(f"{function.name}.s{stage}.", definition, bounds, parents)
         producer = _RenameLoops(parents)(producer)
         return _AliasLoops(self.aliases)(producer)
 
@@ -221,33 +221,38 @@ class _Group:
         bounds: Mapping[str, Range],
         united: dict[str, Range],
     ) -> None:
-        """Make the loops of the parent run over the union of the bounds of all fused stages."""
+        """Make the loops of a parent run over the union of the bounds of all that share them.
+
+        Loops that the parent itself shares with a parent of its own are left to that one.
+        """
         dims = definition.schedule.dims
-        for pair in self._all_pairs(definition):
+        for pair, shared in self._descendants(definition, len(dims)):
             other = self._dims(pair.func_2, pair.stage_2)
-            for i in range(find_dim(dims, pair.var), len(dims) - 1):
-                own = prefix + dims[i].var
-                other_var = other[len(other) - (len(dims) - i)].var
-                low, high = bounds[f"{pair.func_2}.s{pair.stage_2}.{other_var}"]
+            # The last dimension is the marker __outermost.
+            for back in range(2, shared + 1):
+                own = prefix + dims[-back].var
+                if own in self.children:
+                    continue
+                low, high = bounds[f"{pair.func_2}.s{pair.stage_2}.{other[-back].var}"]
                 own_low, own_high = united.get(own) or bounds[own]
                 united[own] = (_simpler(minimum(own_low, low)), _simpler(maximum(own_high, high)))
         for special in definition.specializations:
             self._unite(prefix, special.definition, bounds, united)
 
-    def _all_pairs(self, definition: Definition) -> list[FusedPair]:
-        """Pairs of the stage with its children, their children, and so on."""
-        found: list[FusedPair] = []
-        seen: set[tuple[str, int, str]] = set()
-        pending = list(reversed(definition.schedule.fused_pairs))
-        while pending:
-            pair = pending.pop()
-            key = (pair.func_2, pair.stage_2, pair.var)
-            if key in seen:
-                continue
-            seen.add(key)
-            found.append(pair)
+    def _descendants(
+        self, definition: Definition, most: int
+    ) -> list[tuple[FusedPair, int]]:
+        """The stages computed with this one, directly or not, and how many outer loops they share.
+
+        Along a chain of stages only the loops that all share are shared by its ends.
+        """
+        found: list[tuple[FusedPair, int]] = []
+        dims = definition.schedule.dims
+        for pair in definition.schedule.fused_pairs:
+            shared = min(most, len(dims) - find_dim(dims, pair.var))
+            found.append((pair, shared))
             child = self.env[pair.func_2].definition(pair.stage_2)
-            pending.extend(reversed(child.schedule.fused_pairs))
+            found.extend(self._descendants(child, shared))
         return found
 
 

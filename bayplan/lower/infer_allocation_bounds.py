@@ -99,7 +99,7 @@ class _InferAllocationBounds(Rewriter):
         given_low, given_high = var(f"{stem}.min_realized"), var(f"{stem}.max_realized")
         site = ErrorSite(
             BoundsError,
-            f"Bounds given for {bound.var} in {name} (from {{0}} to {{1}}) "
+            f"Bounds given for {name} in {bound.var} (from {{0}} to {{1}}) "
             "do not cover required region (from {2} to {3})",
             bound.where or self._lowering.where(name),
         )

@@ -215,7 +215,7 @@ def _explicit_bounds(function: Function) -> list[Stmt]:
             given_high = sub(add(bound.extent, given_low), 1)
             site = ErrorSite(
                 BoundsError,
-                f"Bounds given for {bound.var} in {function.name} (from {{0}} to {{1}}) "
+                f"Bounds given for {function.name} in {bound.var} (from {{0}} to {{1}}) "
                 "do not cover required region (from {2} to {3})",
                 bound.where or function.where,
             )
