@@ -140,7 +140,8 @@ class Bounder:
                     return None
                 values[name] = end
             substitution = self._substitutions[key] = Substitute(values)
-        return simplify(self._keep_promises(substitution(e)))
+        found: Expr = simplify(self._keep_promises(substitution(e)))
+        return found
 
     # Rules, by class of node.
 

@@ -139,6 +139,8 @@ def _bitwise_or(bounder: Bounder, e: Call) -> Interval | None:
 
 def _saturating_cast(bounder: Bounder, e: Call) -> Interval | None:
     t = e.type.element_of()
+    low: int | float | None
+    high: int | float | None
     low, high = bounder.constants(e.args[0])
     least, greatest = t.min_value(), t.max_value()
     if t.kind == "float":
@@ -172,8 +174,7 @@ def _rounded(e: Call, v: Expr) -> Expr:
         if e.name == "round":
             whole = float(round(value))
         else:
-            rounding = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}[e.name]
-            whole = float(rounding(value))
+            whole = float(getattr(math, e.name)(value))
         return const(v.type, whole)
     return Call(v.type, e.name, (v,), e.kind)
 

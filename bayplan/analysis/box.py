@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bayplan.analysis.interval import Interval
-from bayplan.ir.build import conjunction, logical_and, logical_or
+from bayplan.ir.build import conjunction, logical_and, logical_not, logical_or, select
 from bayplan.ir.exprs import Expr
 
 
@@ -61,15 +61,43 @@ class Box:
 
 
 def merge(a: Box, b: Box) -> Box:
-    """The least box around both, used where either is."""
+    """The least box around both, used where either is.
+
+    Where one of the boxes is not used the other alone counts, so the ends may be selects by the
+    conditions.
+    """
     if a.is_empty():
         return b
     if b.is_empty():
         return a
     assert len(a.bounds) == len(b.bounds), (a, b)
+    if a.used is None and b.used is None:
+        return Box([x.union(y) for x, y in zip(a.bounds, b.bounds, strict=True)])
+    one_of_them = a.used is not None and b.used is not None
+    if one_of_them and a.used is logical_not(b.used):  # type: ignore[arg-type]
+        return Box(_choose_each(a.used, a, b))  # type: ignore[arg-type]
     bounds = [x.union(y) for x, y in zip(a.bounds, b.bounds, strict=True)]
-    used = None if a.used is None or b.used is None else logical_or(a.used, b.used)
-    return Box(bounds, used)
+    union = Box(bounds)
+    if not one_of_them:
+        sometimes, always = (a, b) if b.used is None else (b, a)
+        assert sometimes.used is not None
+        return Box(_choose_each(sometimes.used, union, always))
+    assert a.used is not None and b.used is not None
+    either = Box(_choose_each(a.used, a, b))
+    both = _choose_each(logical_and(a.used, b.used), union, either)
+    return Box(both, logical_or(a.used, b.used))
+
+
+def _choose_each(condition: Expr, a: Box, b: Box) -> list[Interval]:
+    """The bounds of `a` where the condition holds, else those of `b`."""
+    return [
+        Interval(_choose(condition, x.min, y.min), _choose(condition, x.max, y.max))
+        for x, y in zip(a.bounds, b.bounds, strict=True)
+    ]
+
+
+def _choose(condition: Expr, a: Expr | None, b: Expr | None) -> Expr | None:
+    return None if a is None or b is None else select(condition, a, b)
 
 
 def intersect(a: Box, b: Box) -> Box:

@@ -77,10 +77,8 @@ def _prove(form: Linear, facts: Facts, budget: list[int]) -> bool:
         if split is not None:
             return split
         reduced = _eliminate_one(form, facts, budget)
-        if reduced is True:
-            return True
-        if reduced is None:
-            return False
+        if reduced is None or isinstance(reduced, bool):
+            return reduced is True
         form = reduced
     return False
 

@@ -429,11 +429,12 @@ def _alignment(e: Any, facts: Facts) -> Alignment:
         )
     if cls is Mod and type(e.b) is Const and e.b.value > 0:
         m, r = alignment_of(e.a, facts)
-        return _normal(gcd(m, e.b.value), r)
+        return _normal(gcd(m, int(e.b.value)), r)
     if cls is Div and type(e.b) is Const and e.b.value > 0:
         m, r = alignment_of(e.a, facts)
-        if m and m % e.b.value == 0:
-            return _normal(m // e.b.value, r // e.b.value)
+        by = int(e.b.value)
+        if m and m % by == 0:
+            return _normal(m // by, r // by)
         return NO_ALIGNMENT
     if cls is Call and e.name in ("likely", "likely_if_innermost", "promise_clamped"):
         return alignment_of(e.args[0], facts)

@@ -162,7 +162,7 @@ def simplify(node: N, facts: Facts | None = None) -> N:
         return cast(N, simplifier_of(facts)(node))
     from bayplan.analysis.simplify_stmt import simplify_stmt
 
-    return cast(N, simplify_stmt(node, facts))
+    return cast(N, simplify_stmt(cast(Any, node), facts))
 
 
 def prove(condition: Expr, facts: Facts | None = None) -> bool | None:

@@ -45,13 +45,13 @@ _MAKERS: Final[dict[type, Callable[[Expr, Expr], Expr]]] = {
 
 
 def _simplify_comparison(s: Simplifier, e: Any) -> Expr:
-    cls = type(e)
+    cls: Any = type(e)
     a = s(e.a)
     b = s(e.b)
     made = _MAKERS[cls](a, b)
-    if type(made) is not cls:
+    if made.__class__ is not cls:
         return made
-    lifted = lift(s, cls, a, b)
+    lifted = lift(s, e.__class__, a, b)
     if lifted is not None:
         return lifted
     t = a.type
@@ -254,7 +254,7 @@ def _simplify_not(s: Simplifier, e: Not) -> Expr:
     return _known(s, made)
 
 
-def _parts(cls: type, e: Any, found: list[Expr]) -> None:
+def _parts(cls: Any, e: Any, found: list[Expr]) -> None:
     if type(e) is cls:
         _parts(cls, e.a, found)
         _parts(cls, e.b, found)
@@ -264,7 +264,7 @@ def _parts(cls: type, e: Any, found: list[Expr]) -> None:
 
 def _simplify_junction(s: Simplifier, e: Any) -> Expr:
     """and, or: flat, without what another part implies, false (true) on contradiction."""
-    cls = type(e)
+    cls: Any = type(e)
     a = s(e.a)
     b = s(e.b)
     lifted = lift(s, cls, a, b)
@@ -272,7 +272,7 @@ def _simplify_junction(s: Simplifier, e: Any) -> Expr:
         return lifted
     make = build.logical_and if cls is And else build.logical_or
     made = make(a, b)
-    if type(made) is not cls:
+    if made.__class__ is not cls:
         return made
     parts: list[Expr] = []
     _parts(cls, made, parts)
@@ -284,7 +284,7 @@ def _simplify_junction(s: Simplifier, e: Any) -> Expr:
             return absorbing
     result = parts[0]
     for part in parts[1:]:
-        result = cls(result, part)
+        result = e.__class__(result, part)
     return _known(s, result)
 
 

@@ -62,7 +62,7 @@ def _choose_by_range(s: Simplifier, cls: type[Binary], a: Any, b: Any) -> Expr:
             return a
         folded = build.fold_binary(cls, a.b, b)
         if folded is not None:
-            return cls(a.a, folded)
+            return cls(a.a, folded)  # type: ignore[no-any-return]
     if type(a) is Cast and type(b) is Cast and a.value.type is b.value.type:
         inner = a.value.type
         if a.type.can_represent(inner):

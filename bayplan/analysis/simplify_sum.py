@@ -184,7 +184,7 @@ def _combine_quotients(
     for m, k in remainders:
         if type(m.b) is not Const or m.b.value <= 0:
             continue
-        by = m.b.value
+        by = int(m.b.value)
         x = linear_of(m.a)
         for q, c in quotients:
             # k (x % by) + k by (x / by) == k x
@@ -199,7 +199,7 @@ def _combine_quotients(
     for i, (q, c) in enumerate(quotients):
         if type(q.b) is not Const or q.b.value <= 0:
             continue
-        by = q.b.value
+        by = int(q.b.value)
         x = linear_of(q.a)
         if c % by == 0 and _times(x, -(c // by), terms):
             # k x - k by (x / by) == k (x % by)

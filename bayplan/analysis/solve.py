@@ -57,7 +57,7 @@ def solve_expression(expr: Expr, var: str) -> Expr:
     right = build_linear(rest.times(-c), variable.type)
     if c < 0:
         cls = {LT: GT, LE: GE, GT: LT, GE: LE}.get(cls, cls)
-    return cls(variable, right)  # type: ignore[call-arg]
+    return cls(variable, right)
 
 
 def solve_for_outer_interval(condition: Expr, var: str) -> Interval:

@@ -170,7 +170,7 @@ class _Verifier:
 
     def _store(self, s: Store) -> None:
         for e in s.children():
-            self.expression(e)  # type: ignore[arg-type]
+            self.expression(e)
         self._memory(s.name, s.source, s)
         if s.value.type.lane_count != s.index.type.lane_count:
             self._fail("value and index of a store have the same lanes", s)

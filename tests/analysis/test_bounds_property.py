@@ -23,7 +23,7 @@ def test_ends_hold_everywhere(seed: int) -> None:
     with compilation():
         scope = {"x": Interval(var("x0"), var("x1")), "y": Interval(int32(-2), int32(5))}
         constant = {"x": Interval(int32(-3), int32(4)), "y": Interval(int32(-2), int32(5))}
-        for _ in range(120):
+        for _ in range(70):
             t = shaper.random.choice([Int(32), Int(32), Int(32), UInt(8), Int(16)])
             e = shaper.integer(t, 4)
             found = bounds_of_expr_in_scope(e, scope)
@@ -44,7 +44,7 @@ def test_ends_hold_everywhere(seed: int) -> None:
 def test_solved_intervals(seed: int) -> None:
     shaper = Shaper(900 + seed)
     with compilation():
-        for _ in range(120):
+        for _ in range(70):
             condition = shaper.condition(3)
             outer = solve_for_outer_interval(condition, "x")
             inner = solve_for_inner_interval(condition, "x")
@@ -69,7 +69,7 @@ def within(interval: Interval, env: dict[str, int]) -> bool:
 def test_direction_is_true(seed: int) -> None:
     shaper = Shaper(1300 + seed)
     with compilation():
-        for _ in range(150):
+        for _ in range(80):
             e = shaper.integer(Int(32), 4)
             direction = is_monotonic(e, "x")
             if direction is Monotonic.Unknown:

@@ -23,7 +23,7 @@ VECTORS = [Int(32, 4), UInt(8, 4), Int(16, 2)]
 def test_value_is_kept(seed: int, depth: int) -> None:
     shaper = Shaper(seed * 1000 + depth)
     with compilation():
-        for _ in range(150):
+        for _ in range(80):
             t: Type = shaper.random.choice(SCALARS + VECTORS)
             e = shaper.integer(t, depth)
             if shaper.random.random() < 0.3:
@@ -48,7 +48,7 @@ def test_facts_do_not_lie(seed: int) -> None:
     shaper = Shaper(77 + seed)
     x, y, z = variable("x"), variable("y"), variable("z")
     with compilation():
-        for _ in range(150):
+        for _ in range(80):
             low = shaper.random.randrange(-4, 5)
             facts = Facts().child()
             facts.bound_variable("x", low, low + shaper.random.randrange(0, 9))

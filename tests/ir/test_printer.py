@@ -13,7 +13,6 @@ from bayplan.ir.build import (
     lt,
     minimum,
     ramp,
-    select,
     true,
     var,
 )
