@@ -120,14 +120,14 @@ class Helpers:
     def gather(self, t: VectorType, index: VectorType) -> str:
         """`gather_T(p, i)`: the elements p[i]."""
         self.type(t), self.type(index)
+        # No loop: compilers do not unroll it, and then the lanes go through memory.
+        lanes = ", ".join([f"p[i[{k}]]" for k in range(t.lanes)])
         return self.function(
             f"gather_{t.name}_{index.name}",
             lambda: (
                 f"BP_INLINE {t.name} gather_{t.name}_{index.name}"
                 f"(const {t.element} *p, {index.name} i) {{\n"
-                f"    {t.name} r;\n"
-                f"    for (int k = 0; k < {t.lanes}; k++) r[k] = p[i[k]];\n"
-                "    return r;\n}"
+                f"    return ({t.name}){{{lanes}}};\n}}"
             ),
         )
 
@@ -139,7 +139,8 @@ class Helpers:
             lambda: (
                 f"BP_INLINE void scatter_{t.name}_{index.name}"
                 f"({t.element} *p, {index.name} i, {t.name} v) {{\n"
-                f"    for (int k = 0; k < {t.lanes}; k++) p[i[k]] = v[k];\n}}"
+                + "".join([f"    p[i[{k}]] = v[{k}];\n" for k in range(t.lanes)])
+                + "}"
             ),
         )
 
@@ -164,7 +165,8 @@ class Helpers:
             lambda: (
                 f"BP_INLINE void stride_store_{t.name}"
                 f"({t.element} *p, ptrdiff_t s, {t.name} v) {{\n"
-                f"    for (int k = 0; k < {t.lanes}; k++) p[k * s] = v[k];\n}}"
+                + "".join([f"    p[{k} * s] = v[{k}];\n" for k in range(t.lanes)])
+                + "}"
             ),
         )
 
