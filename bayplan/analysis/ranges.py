@@ -275,7 +275,14 @@ def _cast(e: exprs.Cast, facts: Facts) -> Range:
         return type_range(e.type)
     if e.type.width == 1:
         return (0, 1)
-    return range_of(e.value, facts)
+    low, high = range_of(e.value, facts)
+    if e.type.can_represent(source):
+        return (low, high)
+    # What does not fit wraps, also in int32: a uint64 becomes any int32.
+    least, greatest = e.type.min_value(), e.type.max_value()
+    if low is None or high is None or low < least or high > greatest:
+        return type_range(e.type)
+    return (low, high)
 
 
 def _ramp(e: exprs.Ramp, facts: Facts) -> Range:
