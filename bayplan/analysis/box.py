@@ -75,7 +75,7 @@ def merge(a: Box, b: Box) -> Box:
         return Box([x.union(y) for x, y in zip(a.bounds, b.bounds, strict=True)])
     one_of_them = a.used is not None and b.used is not None
     if one_of_them and a.used is logical_not(b.used):  # type: ignore[arg-type]
-        return Box(_choose_each(a.used, a, b))  # type: ignore[arg-type]
+        return Box(_choose_each(a.used, a, b))
     bounds = [x.union(y) for x, y in zip(a.bounds, b.bounds, strict=True)]
     union = Box(bounds)
     if not one_of_them:
