@@ -202,6 +202,17 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
         """Whether it is computed by an external function; never."""
         return False
 
+    def extern_function_name(self) -> str:
+        """The name of the external function; there is none."""
+        return ""
+
+    def debug_to_file(self, filename: str) -> None:
+        """Refused: look at values with `print`, or realize the Func itself."""
+        raise DefinitionError(
+            f"the values of {self.name()} cannot be written to {filename} while a pipeline runs",
+            hint="realize the Func itself, or wrap its value in print()",
+        )
+
     def define_extern(self, *args: Any, **named: Any) -> None:
         """Refused: external stages are not part of this version."""
         raise DefinitionError(f"{self.name()} cannot be an external stage: there are none yet")

@@ -46,3 +46,7 @@ class GpuDirectives:
     def hexagon(self, *args: Any, **named: Any) -> NoReturn:
         """Refused: run a loop on a Hexagon processor."""
         self._refuse_device("hexagon")
+
+    def sme_streaming(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: run a loop in the streaming mode of a processor."""
+        self._refuse_device("sme_streaming")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bayplan.ir.errors import TypeMismatchError
+from bayplan.ir.errors import ScheduleError, TypeMismatchError
 from bayplan.ir.source import user_line
 from bayplan.language import changes
 from bayplan.language.expr import as_node
@@ -48,7 +48,7 @@ class Pipeline(Runnable):
 
         Args:
             condition: a bool Expr of parameters.
-            *message: texts and Exprs, printed one after another.
+            *message: texts and Exprs, printed with spaces between them.
         """
         node = as_node(condition)
         if not node.type.is_bool():
@@ -58,9 +58,13 @@ class Pipeline(Runnable):
         first.requirements.append(Requirement(node, parts, user_line()))
         changes.bump()
 
+    def apply_autoscheduler(self, *args: Any, **named: Any) -> None:
+        """Refused: schedules are written by hand."""
+        raise ScheduleError("there is no automatic scheduler: write the schedule's directives")
+
     def invalidate_cache(self) -> None:
         """Compile anew at the next call."""
         changes.bump()
 
     def __repr__(self) -> str:
-        return f"<bayplan.Pipeline {', '.join([f.name() for f in self._outputs])}>"
+        return f"<bayplan.Pipeline Pipeline({', '.join([f.name() for f in self._outputs])})>"

@@ -188,6 +188,22 @@ class Runnable:
             hint="compile_to_c writes a C file that any C compiler takes",
         )
 
+    def compile_to(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to")
+
+    def compile_to_file(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_file")
+
+    def compile_to_header(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_header")
+
+    def compile_to_module(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_module")
+
     def compile_to_object(self, *args: Any, **named: Any) -> NoReturn:
         """Refused: C is what is written."""
         self._not_here("compile_to_object")
@@ -195,6 +211,14 @@ class Runnable:
     def compile_to_static_library(self, *args: Any, **named: Any) -> NoReturn:
         """Refused: C is what is written."""
         self._not_here("compile_to_static_library")
+
+    def compile_to_multitarget_object_files(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_multitarget_object_files")
+
+    def compile_to_multitarget_static_library(self, *args: Any, **named: Any) -> NoReturn:
+        """Refused: C is what is written."""
+        self._not_here("compile_to_multitarget_static_library")
 
     def compile_to_assembly(self, *args: Any, **named: Any) -> NoReturn:
         """Refused: C is what is written."""

@@ -17,14 +17,14 @@ def add_requirements(stmt: Stmt, lowering: Lowering) -> Stmt:
 
 
 def _assert(requirement: Requirement) -> Stmt:
-    text = ""
+    parts: list[str] = []
     args: list[Expr] = []
     for part in requirement.message:
         if type(part) is StringImm:
-            text += part.value.replace("{", "{{").replace("}", "}}")
+            parts.append(part.value.replace("{", "{{").replace("}", "}}"))
         else:
-            text += f"{{{len(args)}}}"
+            parts.append(f"{{{len(args)}}}")
             args.append(part)
-    text = text or "a requirement of the pipeline does not hold"
+    text = " ".join(parts) or "a requirement of the pipeline does not hold"
     site = ErrorSite(RequirementFailed, text, requirement.where)
     return AssertStmt(requirement.condition, site, tuple(args))

@@ -13,7 +13,7 @@ def test_a_requirement_ends_the_call_with_its_message() -> None:
     f = hl.Func("f")
     f[x] = x + p
     pipeline = hl.Pipeline(f)
-    pipeline.add_requirement(p < 10, "p {is} too large: ", p, " is not below ", 10)
+    pipeline.add_requirement(p < 10, "p {is} too large:", p, "is not below", 10)
     p.set(3)
     assert list(pipeline.realize([3])) == [3, 4, 5]
     p.set(12)
