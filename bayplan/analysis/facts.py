@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import Any
+from typing import Any, Final
 
 from bayplan.analysis.linear import ZERO, Linear, cache, is_index_type, linear_of
 from bayplan.ir.build import const, logical_not
@@ -18,53 +18,67 @@ from bayplan.ir.walk import free_variables
 
 Range = tuple[int | None, int | None]
 
+_UNBOUNDED: Final[Range] = (None, None)
+_UNALIGNED: Final = (1, 0)
+_TABLES: Final = ("owners", "bounds", "alignments", "truths", "lower", "values")
+
 
 class Facts:
     """Scope of known things.
 
+    A child starts with its parent's tables and copies one when it first adds to it, so that a
+    look-up costs the same at any depth. What a parent learns after a child was made is not known
+    to the child.
+
     Attributes:
         parent: the scope around this one.
-        names: variables this scope itself says something about.
+        depth: number of scopes around this one.
+        owners: the innermost scope that says something about a variable.
+        floor: the innermost scope that knows something that does not hang on a variable.
         bounds: constant range of variables.
         alignments: (modulus, remainder) of variables.
         truths: conditions known to hold (True) or fail (False).
         lower: terms of a linear form -> a constant it is at least.
-        forms: per variable, in the order known, linear forms that are at least 0.
         values: variables that stand for another expression wherever they occur.
-        simplified, ranges, aligned: memos; only `analysis` touches them.
+        forms: per variable, in the order known in this scope, linear forms that are at least 0.
+        simplified, ranges, aligned, simplifier: memos; only `analysis` touches them.
     """
 
     __slots__ = (
         "parent",
-        "names",
+        "depth",
+        "owners",
+        "floor",
         "bounds",
         "alignments",
         "truths",
         "lower",
-        "forms",
         "values",
-        "opaque",
+        "forms",
         "simplified",
         "ranges",
         "aligned",
         "simplifier",
+        "_copied",
     )
 
     def __init__(self, parent: Facts | None = None) -> None:
         self.parent = parent
-        self.names: set[str] = set()
-        self.bounds: dict[str, Range] = {}
-        self.alignments: dict[str, tuple[int, int]] = {}
-        self.truths: dict[Expr, bool] = {}
-        self.lower: dict[frozenset[tuple[Expr, int]], int] = {}
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.owners: dict[str, Facts] = {} if parent is None else parent.owners
+        self.floor: Facts = self if parent is None else parent.floor
+        self.bounds: dict[str, Range] = {} if parent is None else parent.bounds
+        self.alignments: dict[str, tuple[int, int]] = {} if parent is None else parent.alignments
+        self.truths: dict[Expr, bool] = {} if parent is None else parent.truths
+        self.lower: dict[frozenset[tuple[Expr, int]], int] = {} if parent is None else parent.lower
+        self.values: dict[str, Expr] = {} if parent is None else parent.values
         self.forms: dict[str, list[Linear]] = {}
-        self.values: dict[str, Expr] = {}
-        # Something is known that does not hang on a variable, so nothing may be left to the parent.
-        self.opaque = False
         self.simplified: dict[Expr, Expr] = {}
         self.ranges: dict[Expr, Range] = {}
         self.aligned: dict[Expr, tuple[int, int]] = {}
         self.simplifier: Any = None
+        # The tables that are this scope's own copies.
+        self._copied: set[str] = set(_TABLES) if parent is None else set()
 
     @staticmethod
     def none() -> Facts:
@@ -81,10 +95,15 @@ class Facts:
 
     def scope_for(self, e: Expr) -> Facts:
         """The outermost scope that knows as much about `e` as this one."""
-        scope = self
-        free = free_variables(e)
-        while scope.parent is not None and not scope.opaque and scope.names.isdisjoint(free):
-            scope = scope.parent
+        free = e._free
+        if free is None:
+            free = free_variables(e)
+        scope = self.floor
+        owners = self.owners
+        for name in free:
+            owner = owners.get(name)
+            if owner is not None and owner.depth > scope.depth:
+                scope = owner
         return scope
 
     def chain(self) -> Iterator[Facts]:
@@ -94,11 +113,18 @@ class Facts:
             yield scope
             scope = scope.parent
 
+    def _own(self, table: str) -> dict[Any, Any]:
+        """One of the tables, to be written to."""
+        if table not in self._copied:
+            self._copied.add(table)
+            setattr(self, table, dict(getattr(self, table)))
+        return getattr(self, table)  # type: ignore[no-any-return]
+
     def _changed(self, name: str | None) -> None:
         if name is None:
-            self.opaque = True
-        else:
-            self.names.add(name)
+            self.floor = self
+        elif self.owners.get(name) is not self:
+            self._own("owners")[name] = self
         if self.simplified or self.ranges or self.aligned:
             self.simplified = {}
             self.ranges = {}
@@ -112,83 +138,45 @@ class Facts:
             low = known_low
         if high is None or (known_high is not None and known_high < high):
             high = known_high
-        self.bounds[name] = (low, high)
+        self._own("bounds")[name] = (low, high)
         self._changed(name)
         return self
 
     def align_variable(self, name: str, modulus: int, remainder: int) -> Facts:
         """Know that the variable leaves `remainder` when divided by `modulus`."""
-        self.alignments[name] = (modulus, remainder)
+        self._own("alignments")[name] = (modulus, remainder)
         self._changed(name)
         return self
 
     def define(self, name: str, value: Expr) -> Facts:
         """Know that the variable stands for `value`, which replaces it wherever it occurs."""
-        self.values[name] = value
+        self._own("values")[name] = value
         self._changed(name)
         return self
 
     def range_of_variable(self, name: str) -> Range:
         """The constant range of a variable, (None, None) where nothing is known."""
-        scope: Facts | None = self
-        while scope is not None:
-            found = scope.bounds.get(name)
-            if found is not None:
-                return found
-            scope = scope.parent
-        return (None, None)
+        return self.bounds.get(name, _UNBOUNDED)
 
     def alignment_of_variable(self, name: str) -> tuple[int, int]:
         """(modulus, remainder) of a variable, (1, 0) where nothing is known."""
-        scope: Facts | None = self
-        while scope is not None:
-            found = scope.alignments.get(name)
-            if found is not None:
-                return found
-            scope = scope.parent
-        return (1, 0)
+        return self.alignments.get(name, _UNALIGNED)
 
     def value_of_variable(self, name: str) -> Expr | None:
         """What stands for a variable, if anything does."""
-        scope: Facts | None = self
-        while scope is not None:
-            found = scope.values.get(name)
-            if found is not None:
-                return found
-            scope = scope.parent
-        return None
+        return self.values.get(name)
 
     def truth_of(self, condition: Expr) -> bool | None:
         """Whether the condition was assumed to hold or to fail."""
-        scope: Facts | None = self
-        while scope is not None:
-            if scope.truths:
-                found = scope.truths.get(condition)
-                if found is not None:
-                    return found
-            scope = scope.parent
-        return None
+        return self.truths.get(condition)
 
     def lower_bound_of(self, key: frozenset[tuple[Expr, int]]) -> int | None:
         """A constant that the linear form with these terms is at least, by assumed conditions."""
-        best: int | None = None
-        scope: Facts | None = self
-        while scope is not None:
-            if scope.lower:
-                found = scope.lower.get(key)
-                if found is not None and (best is None or found > best):
-                    best = found
-            scope = scope.parent
-        return best
+        return self.lower.get(key)
 
     def knows_forms(self) -> bool:
         """Whether any linear condition is assumed here."""
-        scope: Facts | None = self
-        while scope is not None:
-            if scope.lower:
-                return True
-            scope = scope.parent
-        return False
+        return bool(self.lower)
 
     def assume(self, condition: Expr) -> Facts:
         """Know that the condition holds from here on; also what follows from it at once."""
@@ -216,8 +204,9 @@ class Facts:
         free = free_variables(condition)
         if not condition.children():
             return
-        self.truths[condition] = holds
-        self.truths[logical_not(condition)] = not holds
+        truths = self._own("truths")
+        truths[condition] = holds
+        truths[logical_not(condition)] = not holds
         for name in free:
             self._changed(name)
         if not free:
@@ -269,7 +258,7 @@ class Facts:
         key = frozenset(terms.items())
         known = self.lower.get(key)
         if known is None or known < least:
-            self.lower[key] = least
+            self._own("lower")[key] = least
         free: set[str] = set()
         for atom in terms:
             free |= free_variables(atom)
@@ -288,7 +277,7 @@ class Facts:
         low, high = range_of(minimum, self)
         _, longest = range_of(extent, self)
         last = None if high is None or longest is None else high + longest - 1
-        inner.bounds[name] = (low, last)
+        inner._own("bounds")[name] = (low, last)
         inner._changed(name)
         variable = Variable(minimum.type, name)
         first = linear_of(minimum)
@@ -318,11 +307,11 @@ class Facts:
         inner._changed(name)
         if value.type.kind not in ("int", "uint"):
             return inner
-        inner.bounds[name] = range_of(value, self)
+        inner._own("bounds")[name] = range_of(value, self)
         if is_index_type(value.type):
             modulus, remainder = alignment_of(value, self)
             if modulus != 1:
-                inner.alignments[name] = (modulus, remainder)
+                inner._own("alignments")[name] = (modulus, remainder)
             form = linear_of(value)
             if form.terms:
                 own = Linear({Variable(value.type, name): 1}, 0).plus(form, -1)

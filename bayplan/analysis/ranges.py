@@ -39,7 +39,7 @@ def range_of(e: Expr, facts: Facts) -> Range:
     """
     if type(e) is Const:
         return (e.value, e.value) if isinstance(e.value, int) else UNKNOWN
-    scope = facts.scope_for(e) if facts.parent is not None else facts
+    scope = facts.scope_for(e)
     found = scope.ranges.get(e)
     if found is None:
         found = scope.ranges[e] = _range(e, scope)
@@ -387,7 +387,7 @@ def alignment_of(e: Expr, facts: Facts) -> Alignment:
         return (0, e.value) if isinstance(e.value, int) else NO_ALIGNMENT
     if not is_index_type(e.type):
         return NO_ALIGNMENT
-    scope = facts.scope_for(e) if facts.parent is not None else facts
+    scope = facts.scope_for(e)
     found = scope.aligned.get(e)
     if found is None:
         found = scope.aligned[e] = _alignment(e, scope)

@@ -33,38 +33,27 @@ N = TypeVar("N", bound=Node)
 class Simplifier:
     """Simplifies expressions under some facts; one per `Facts`, with its memo."""
 
-    __slots__ = ("facts", "_memo", "_parent", "_names")
+    __slots__ = ("_memo", "facts")
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self._memo = facts.simplified
-        self._names = facts.names
-        self._parent: Simplifier | None = None
-        if facts.parent is not None and not facts.opaque:
-            self._parent = simplifier_of(facts.parent)
 
     def __call__(self, e: Expr) -> Expr:
         """The simplified expression."""
         found = self._memo.get(e)
         if found is not None:
             return found
-        scope = self
-        parent = scope._parent
-        if parent is not None:
-            # The outermost scope that knows as much about `e` as this one remembers the answer.
-            free = e._free
-            if free is None:
-                free = free_variables(e)
-            while parent is not None and scope._names.isdisjoint(free):
-                scope = parent
-                parent = scope._parent
-            if scope is not self:
-                found = scope._memo.get(e)
-                if found is None:
-                    found = scope._apply(e)
-                self._memo[e] = found
-                return found
-        return self._apply(e)
+        facts = self.facts
+        scope = facts.scope_for(e)
+        if scope is facts:
+            return self._apply(e)
+        # The outermost scope that knows as much about `e` as this one remembers the answer.
+        found = scope.simplified.get(e)
+        if found is None:
+            found = simplifier_of(scope)._apply(e)
+        self._memo[e] = found
+        return found
 
     def _apply(self, e: Expr) -> Expr:
         """The result of the rule for the root of `e`, remembered."""
