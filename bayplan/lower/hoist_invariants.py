@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bayplan.analysis.linear import Linear, build_linear, is_index_type, linear_of
+from bayplan.analysis.linear import Linear, build_linear, cache, is_index_type, linear_of
 from bayplan.analysis.purity import is_pure
 from bayplan.analysis.simplify_call import is_trivial
 from bayplan.ir.build import add, const
@@ -30,7 +30,7 @@ from bayplan.ir.exprs import (
 )
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, iterate
+from bayplan.ir.walk import Rewriter, free_variables
 from bayplan.lower.context import Lowering
 
 _LEFT: Final = (ForKind.Serial, ForKind.Parallel)
@@ -71,13 +71,40 @@ class _Hoist:
         return result
 
 
-def _bindings(body: Stmt) -> dict[str, int]:
-    """How often each name is bound in the statement, in expressions too."""
-    counts: dict[str, int] = {}
-    for node in iterate(body):
-        if type(node) in (LetStmt, For, Let):
-            counts[node.name] = counts.get(node.name, 0) + 1  # type: ignore[attr-defined]
-    return counts
+def _is_left(s: Any) -> bool:
+    return type(s) is For and s.kind in _LEFT
+
+
+def _bindings(s: Any, counts: dict[str, int]) -> None:
+    """Count the bindings of each name, not those within loops that code has already left.
+
+    What could leave such a loop stands in front of it, so that nothing in it has to be looked at
+    again for the loops around it.
+    """
+    if type(s) in (LetStmt, For):
+        counts[s.name] = counts.get(s.name, 0) + 1
+    for child in s.children():
+        if isinstance(child, Expr):
+            for name in _let_names(child, cache("lower.let_names")):
+                counts[name] = counts.get(name, 0) + 1
+        elif not _is_left(s):
+            _bindings(child, counts)
+
+
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+
+
+def _let_names(e: Any, known: dict[Any, frozenset[str]]) -> frozenset[str]:
+    """Names that lets inside an expression bind."""
+    found = known.get(e)
+    if found is None:
+        found = frozenset([e.name]) if type(e) is Let else _NO_NAMES
+        for child in e.children():
+            inner = _let_names(child, known)
+            if inner:
+                found = found | inner
+        known[e] = found
+    return found
 
 
 class _Mover(Rewriter):
@@ -87,7 +114,8 @@ class _Mover(Rewriter):
         super().__init__()
         self._lowering = lowering
         self.moved: list[tuple[str, Expr]] = []
-        self._counts = _bindings(loop.body)
+        self._counts: dict[str, int] = {}
+        _bindings(loop.body, self._counts)
         self._changing = set(self._counts)
         self._changing.add(loop.name)
         self._named: dict[Expr, Expr] = {}
@@ -100,6 +128,11 @@ class _Mover(Rewriter):
             # Sizes stay as they are: reports and the storage plan read them.
             body = self.walk(s.body)
             return s if body is s.body else s.with_children([*s.extents, s.condition, body])
+        if _is_left(s):
+            low, extent = self(s.min), self(s.extent)
+            if low is s.min and extent is s.extent:
+                return s  # type: ignore[no-any-return]
+            return For(s.name, low, extent, s.kind, s.partition, s.body)
         children = s.children()
         results: list[Any] = []
         changed = False
