@@ -27,6 +27,7 @@ from bayplan.ir.stmts import (
     Block,
     Evaluate,
     For,
+    IfThenElse,
     LetStmt,
     ProducerConsumer,
     Provide,
@@ -181,6 +182,17 @@ class _Remainder(Rewriter):
         return Provide(result.name, result.values, args, result.predicate)
 
 
+class _WithoutGuards(Rewriter):
+    """Runs what an if guards in any case."""
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def rewrite_IfThenElse(self, node: IfThenElse) -> Stmt:
+        else_case = None if node.else_case is None else self(node.else_case)
+        return build.block([self(node.then_case), else_case])
+
+
 class _FoldFunction(Rewriter):
     """Tries to fold one Func over the loops between its storage and its production.
 
@@ -250,8 +262,17 @@ class _FoldFunction(Rewriter):
 
     def _fold_over(self, node: For) -> tuple[Stmt, bool]:
         """The body of the loop, and whether inner loops may be folded over too."""
+        # Guards, such as those of rewound loops, are left out: a little more may be touched then,
+        # but in a way that moves evenly. They are looked at only for a fold that was asked for.
+        plain = _WithoutGuards()(node.body)
+        body, go_on = self._fold_box(node, self._touched(plain))
+        asked = any(dim.fold_factor is not None for dim in self.function.schedule.storage_dims)
+        if asked and body is node.body and plain is not node.body:
+            return self._fold_box(node, self._touched(node.body))
+        return body, go_on
+
+    def _fold_box(self, node: For, box: Box | None) -> tuple[Stmt, bool]:
         body = node.body
-        box = self._touched(body)
         if box is None:
             return body, True
         self.found_loop = True
