@@ -21,7 +21,7 @@ def _view(image: Any) -> memoryview:
     except TypeError:
         import numpy as np
 
-        return memoryview(np.asarray(image))
+        return np.asarray(image).data
 
 
 def is_interleaved(image: Any) -> bool:

@@ -1,1 +1,1 @@
-"""Types, expression and statement nodes, walkers, printer, verifier, errors with the user's line."""
+"""Types, expression and statement nodes, walkers, printer, verifier, errors of the user's line."""

@@ -65,7 +65,7 @@ IMPURE: Final[dict[str, str]] = {
 }
 
 HOST: Final[dict[str, str]] = {
-    "buffer_is_bounds_query": "(name): bool, the buffer's host pointer is null: only asked for size",
+    "buffer_is_bounds_query": "(name): bool, its host pointer is null: only asked for size",
     "buffer_set_bounds": "(name, dim, min, extent, stride): writes one dimension of the buffer",
     "buffer_host_is_null": "(name): bool",
     "buffer_host_address": "(name): uint64, the address of the first element",
@@ -73,9 +73,15 @@ HOST: Final[dict[str, str]] = {
     "buffers_coincide": "(name, name): bool, same address, mins and strides of both buffers",
     "return_from_call": "(): ends the call at once, successfully",
 }
-"""Calls of kind INTRINSIC about the buffers of the call, named by StringImm; in the prologue only."""
+"""Calls of kind INTRINSIC about buffers of the call, named by StringImm; in the prologue only."""
 
 MATHS: Final[frozenset[str]] = frozenset(
-    ["sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt", "exp", "log", "pow", "floor", "ceil", "round", "trunc", "is_nan", "is_inf", "is_finite", "fast_exp", "fast_log", "fast_pow", "fast_sin", "fast_cos", "fast_inverse", "fast_inverse_sqrt", "fast_atan", "fast_atan2", "fast_tanh", "hypot", "erf"]
+    [
+        "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh",
+        "acosh", "atanh", "sqrt", "exp", "log", "pow", "floor", "ceil", "round", "trunc",
+        "is_nan", "is_inf", "is_finite", "fast_exp", "fast_log", "fast_pow", "fast_sin",
+        "fast_cos", "fast_inverse", "fast_inverse_sqrt", "fast_atan", "fast_atan2", "fast_tanh",
+        "hypot", "erf",
+    ]
 )
 """Calls of kind PURE_EXTERN on floats (float16 is computed in float32)."""

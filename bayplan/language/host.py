@@ -40,7 +40,7 @@ _found: Target | None = None
 def processor_flags() -> frozenset[str]:
     """The flags of the processor as Linux names them; none where it cannot be asked."""
     try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
                 if line.startswith(("flags", "Features")):
                     return frozenset(line.partition(":")[2].split())

@@ -19,7 +19,7 @@ def bound_small_allocations(stmt: Stmt, lowering: Lowering) -> Stmt:
     """The statement in which extents of small temporaries are constants where a bound is known.
 
     Temporaries asked to be in registers, on the stack or in shared memory take any constant
-    bound; those of kind Auto only if the whole stays small, as the bound may be more than is needed.
+    bound; those of kind Auto only if the whole stays small, as the bound may be more than needed.
 
     Order: before flatten_storage, so that the strides become constants too.
     """

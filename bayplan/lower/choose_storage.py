@@ -31,7 +31,7 @@ def choose_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     Register temporary without a constant size, or over the budget, becomes Heap and
     `lowering.warnings` says why. There are no variable-length arrays.
 
-    Order: after unroll_loops and vectorize_loops, which make indices constant and allocations larger.
+    Order: after unroll_loops and vectorize_loops, which make indices constant, allocations larger.
     """
     return _Choose(lowering)(stmt)
 

@@ -119,7 +119,7 @@ def function_exprs(function: Function) -> Iterator[Expr]:
 def direct_calls(function: Function) -> dict[str, Any]:
     """The Funcs a Func calls, by name, in the order they are met; itself included if it does."""
     found: dict[str, Any] = {}
-    for node in iterate(*[e for e in function_exprs(function)]):
+    for node in iterate(*function_exprs(function)):
         if type(node) is Call and node.kind is CallKind.FUNC and node.name not in found:
             found[node.name] = node.target
     return found

@@ -10,7 +10,7 @@ from bayplan.ir.errors import InternalError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import ForKind
 from bayplan.ir.node import compilation
-from bayplan.ir.stmts import For, LetStmt, ProducerConsumer, Provide, Realize, Stmt
+from bayplan.ir.stmts import For, ProducerConsumer, Provide, Realize, Stmt
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
 from bayplan.lower.pipeline import load_pass, prepare, schedule
@@ -25,7 +25,13 @@ _WORDS = {
     ForKind.GPUThread: "gpu_thread",
     ForKind.GPULane: "gpu_lane",
 }
-_PASSES = ("find_func_bounds", "infer_bounds", "slide_windows", "uniquify_names", "simplify_program")
+_PASSES = (
+    "find_func_bounds",
+    "infer_bounds",
+    "slide_windows",
+    "uniquify_names",
+    "simplify_program",
+)
 
 
 def print_loop_nest(functions: Sequence[Function], target: Any = None) -> str:

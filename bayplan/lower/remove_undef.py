@@ -20,7 +20,7 @@ def remove_undef(stmt: Stmt, lowering: Lowering) -> Stmt:
     return _RemoveUndef()(stmt) if used else stmt
 
 
-class _Undefined(Exception):  # noqa: N818
+class _Undefined(Exception):
     """Raised inside of an expression that has no value."""
 
 

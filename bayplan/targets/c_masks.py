@@ -18,7 +18,6 @@ from bayplan.targets.c_text import (
     Text,
     binary,
     call,
-
     literal,
     wrap,
 )

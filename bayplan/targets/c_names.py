@@ -20,7 +20,7 @@ _RESERVED: Final = frozenset(
 
 def sanitise(name: str) -> str:
     """The name with every character that C does not allow turned into an underscore."""
-    text = "".join([c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name])
+    text = "".join([c if (c.isalnum() and c.isascii()) or c == "_" else "_" for c in name])
     if not text or text[0].isdigit():
         text = "_" + text
     # Names that begin like the runtime's, and the reserved ones of C.

@@ -45,14 +45,14 @@ FUNCTIONS = """
     rounding_halving_add widening_add widening_sub widening_mul div_round_to_zero
     mod_round_to_zero rounding_shift_left rounding_shift_right widening_shift_left
     widening_shift_right
-""".split()  # noqa: SIM905
+""".split()
 
 UNARY = """
     abs sin cos tan exp log sqrt floor ceil round trunc fract is_nan is_inf is_finite popcount
     count_leading_zeros count_trailing_zeros likely logical_not erf fast_exp fast_log
     fast_inverse fast_inverse_sqrt i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 i8_sat u8_sat i16_sat
     u16_sat i32_sat u32_sat i64_sat u64_sat
-""".split()  # noqa: SIM905
+""".split()
 
 # Halide lets these through to fail (or not) in code generation; here they are refused at once.
 STRICTER = {"&", "|", "^", "<<", ">>"}

@@ -1,4 +1,4 @@
-"""Illegal schedules: one error that names the Func, the place, what would be legal, and the line."""
+"""Illegal schedules: one error that names the Func, the place, what would be legal and the line."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.targets.interpret import evaluate
-from tests.targets.programs import argument, dtype, emit, make_buffer, run, store_all
 
 from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.node import compilation
 from bayplan.ir.types import BOOL, Float, Int, Type, UInt
+from tests.targets.interpret import evaluate
+from tests.targets.programs import argument, dtype, emit, make_buffer, run, store_all
 
 INTEGERS = [f(bits) for f in (Int, UInt) for bits in (8, 16, 32, 64)]
 LANES = [1, 2, 3, 5, 8, 12, 16, 32, 64]

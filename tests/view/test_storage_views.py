@@ -113,7 +113,7 @@ def test_text_columns_stand_under_their_names(report: Record) -> None:
 def test_rich_table_holds_the_same_numbers(report: Record) -> None:
     from rich.console import Console
 
-    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(render_storage_rich(report))
     shown = console.export_text()
     for part in ("blur_x", "20,480", "<b>&k", "peak  40,960", "2 temporaries in 1 arena"):
