@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+# The form of the program is checked between any two passes, also in child processes.
+os.environ.setdefault("BAYPLAN_VERIFY", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

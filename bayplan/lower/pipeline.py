@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from bayplan import settings
+from bayplan.ir.errors import InternalError
 from bayplan.ir.stmts import Allocate, Stmt
 from bayplan.ir.walk import iterate
 from bayplan.language.function import Function
@@ -101,6 +102,7 @@ def lower(
     for pass_name in BEFORE_READABLE:
         if pass_name == "add_image_checks":
             arguments = collect_arguments(stmt, lowering)
+            run.arguments = [a.name for a in arguments]
         stmt = run.one(pass_name, stmt, lowering)
     readable = stmt
     for pass_name in AFTER_READABLE:
@@ -164,6 +166,8 @@ class _Run:
         self._keep_stages = keep_stages
         self._verify = bool(settings.value("VERIFY"))
         self._stage = "scheduled"
+        # Names from outside, once they are known.
+        self.arguments: list[str] | None = None
 
     def timed(self, name: str, action: Callable[[], Any]) -> Any:
         """What the action gives; its time is noted."""
@@ -183,10 +187,16 @@ class _Run:
         self.keep(name, result)
         self._stage = _STAGE_AFTER.get(name, self._stage)
         if self._verify:
-            from bayplan.ir.verify import verify
-
-            verify(result, self._stage)
+            self._check(name, result)
         return result
+
+    def _check(self, name: str, stmt: Stmt) -> None:
+        from bayplan.ir.verify import verify
+
+        try:
+            verify(stmt, self._stage, self.arguments)
+        except InternalError as error:
+            raise InternalError(f"after {name}: {error.message}") from error
 
 
 def _find_origins(stmt: Stmt, lowering: Lowering) -> dict[str, Origin]:
