@@ -132,9 +132,7 @@ def _copy_stage_schedule(schedule: StageSchedule, copier: Copier) -> StageSchedu
     for split in copy.splits:
         split.factor = _copy_optional(split.factor, copier)
     copy.prefetches = [
-        PrefetchDirective(
-            p.name, p.at, p.from_var, copier(p.offset), p.strategy, p.source, p.where
-        )
+        PrefetchDirective(p.name, p.at, p.from_var, copier(p.offset), p.strategy, p.source, p.where)
         for p in copy.prefetches
     ]
     # Found anew by find_realization_order for the Funcs of this pipeline.

@@ -100,9 +100,7 @@ def _known_multiples(function: Function, schedule: StageSchedule) -> dict[str, E
     return multiples
 
 
-def _apply_splits(
-    body: Stmt, prefix: str, function: Function, schedule: StageSchedule
-) -> Stmt:
+def _apply_splits(body: Stmt, prefix: str, function: Function, schedule: StageSchedule) -> Stmt:
     multiples = _known_multiples(function, schedule)
     unsplittable = {
         s.inner

@@ -77,9 +77,7 @@ def _check_pair(pair: FusedPair, parent: Definition, env: dict[str, Function]) -
             where,
         )
     for function, name in ((one, names[0]), (two, names[1])):
-        require(
-            not function.schedule.compute_level.is_inlined(), f"{name} is scheduled inline."
-        )
+        require(not function.schedule.compute_level.is_inlined(), f"{name} is scheduled inline.")
     require(
         one.schedule.compute_level == two.schedule.compute_level,
         f"the compute levels of {names[0]} (computed at {one.schedule.compute_level}) and "

@@ -54,9 +54,7 @@ class _Clamp(Rewriter):
         self._stored = [*self._stored, node.name]
         body = self(node.body)
         self._stored = self._stored[:-1]
-        return Realize(
-            node.name, node.types, node.memory_type, node.bounds, node.condition, body
-        )
+        return Realize(node.name, node.types, node.memory_type, node.bounds, node.condition, body)
 
 
 class _ClampExpr(Rewriter):

@@ -125,9 +125,7 @@ class _Group:
                 # This stage stands in the parent's loops, so all earlier stages of this Func
                 # come before the parent, unless they stand in the same loops.
                 same = (
-                    before is not None
-                    and before.func == level.func
-                    and before.stage == level.stage
+                    before is not None and before.func == level.func and before.stage == level.stage
                 )
                 if stage > 0 and not same:
                     for k in range(stage):
@@ -239,9 +237,7 @@ class _Group:
         for special in definition.specializations:
             self._unite(prefix, special.definition, bounds, united)
 
-    def _descendants(
-        self, definition: Definition, most: int
-    ) -> list[tuple[FusedPair, int]]:
+    def _descendants(self, definition: Definition, most: int) -> list[tuple[FusedPair, int]]:
         """The stages computed with this one, directly or not, and how many outer loops they share.
 
         Along a chain of stages only the loops that all share are shared by its ends.
@@ -300,9 +296,7 @@ class _InjectAt(Rewriter):
 
 def _loop_ranges(stmt: Stmt) -> dict[str, Range]:
     """Range of each loop by name; the loops are as build_stage made them."""
-    return {
-        n.name: (n.min, var(f"{n.name}.loop_max")) for n in iterate(stmt) if type(n) is For
-    }
+    return {n.name: (n.min, var(f"{n.name}.loop_max")) for n in iterate(stmt) if type(n) is For}
 
 
 class _ShiftLoops(Rewriter):

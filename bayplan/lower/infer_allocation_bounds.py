@@ -82,9 +82,7 @@ class _InferAllocationBounds(Rewriter):
             if bound.extent is not None:
                 new_high = simplify(sub(add(new_low, bound.extent), 1))
             if bound.modulus is not None:
-                new_low, new_high = align_range(
-                    new_low, new_high, bound.modulus, bound.remainder
-                )
+                new_low, new_high = align_range(new_low, new_high, bound.modulus, bound.remainder)
             extent = simplify(add(sub(new_high, new_low), 1))
             checks = self._checks(bound, name, stem, low, high)
             stmt = block([*checks, stmt])
@@ -92,9 +90,7 @@ class _InferAllocationBounds(Rewriter):
         stmt = LetStmt(f"{stem}.min_realized", new_low, stmt)
         return LetStmt(f"{stem}.max_realized", new_high, stmt)
 
-    def _checks(
-        self, bound: Bound, name: str, stem: str, low: Expr, high: Expr
-    ) -> list[Stmt]:
+    def _checks(self, bound: Bound, name: str, stem: str, low: Expr, high: Expr) -> list[Stmt]:
         """Checks that the storage a promise allows holds what is touched."""
         given_low, given_high = var(f"{stem}.min_realized"), var(f"{stem}.max_realized")
         site = ErrorSite(

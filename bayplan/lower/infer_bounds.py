@@ -107,9 +107,7 @@ class _InferBounds(Rewriter):
 
     def rewrite_Realize(self, node: Realize) -> Stmt:
         body = self(node.body)
-        return Realize(
-            node.name, node.types, node.memory_type, node.bounds, node.condition, body
-        )
+        return Realize(node.name, node.types, node.memory_type, node.bounds, node.condition, body)
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         self.lets_in_scope.append(node.name)
@@ -255,18 +253,13 @@ class _InferBounds(Rewriter):
             if (
                 consumer == own
                 or consumer[0] in self.inner_productions
-                or (
-                    producing is not None
-                    and self._is_fused_with(producing, consumer, loop_var)
-                )
+                or (producing is not None and self._is_fused_with(producing, consumer, loop_var))
             ):
                 box = stage.boxes[consumer]
                 result = box if result is None else merge(result, box)
         return None if result is None else result.copy()
 
-    def _define_region(
-        self, body: Stmt, stage: Stage, producing: Stage | None, loop: str
-    ) -> Stmt:
+    def _define_region(self, body: Stmt, stage: Stage, producing: Stage | None, loop: str) -> Stmt:
         function = stage.function
         box = self._region(stage, producing, loop)
         last = len(function.updates)
@@ -365,9 +358,7 @@ class _InferBounds(Rewriter):
         return body
 
 
-def align_range(
-    low: Expr, high: Expr, modulus: Expr, remainder: Expr | None
-) -> tuple[Expr, Expr]:
+def align_range(low: Expr, high: Expr, modulus: Expr, remainder: Expr | None) -> tuple[Expr, Expr]:
     """The least range around low .. high that is aligned as the user wishes.
 
     With a remainder both ends are aligned, without one only the extent is rounded up.

@@ -46,17 +46,13 @@ class _InjectPrefetch(Rewriter):
             del self._stored[node.name]
         else:
             self._stored[node.name] = saved
-        return Realize(
-            node.name, node.types, node.memory_type, node.bounds, node.condition, body
-        )
+        return Realize(node.name, node.types, node.memory_type, node.bounds, node.condition, body)
 
     def rewrite_Prefetch(self, node: Prefetch) -> Stmt:
         body = self(node.body)
         directive = node.source
         if not isinstance(directive, PrefetchDirective):
-            return Prefetch(
-                node.name, node.types, node.bounds, node.condition, node.source, body
-            )
+            return Prefetch(node.name, node.types, node.bounds, node.condition, node.source, body)
         ahead = add(var(directive.from_var), directive.offset)
         later = LetStmt(directive.from_var, ahead, body)
         box = box_touched(later, node.name, {}, self._lowering.func_bounds)

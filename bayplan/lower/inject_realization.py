@@ -110,14 +110,11 @@ class InjectRealization(Rewriter):
             return stmt
         self.found_compute_level = True
         self.found_store_levels.add(function.name)
-        return self._realize(
-            self._produce_and_consume(stmt), function, self._are_outputs[0]
-        )
+        return self._realize(self._produce_and_consume(stmt), function, self._are_outputs[0])
 
     def _produce_and_consume(self, consumer: Stmt) -> Stmt:
         skipped = [
-            _is_realized(f.name, consumer)
-            or not (is_output or f.name in self._calls(consumer))
+            _is_realized(f.name, consumer) or not (is_output or f.name in self._calls(consumer))
             for f, is_output in zip(self._functions, self._are_outputs, strict=True)
         ]
         if all(skipped):

@@ -62,11 +62,7 @@ class Inliner(Rewriter):
 
 def can_be_inlined(function: Function) -> bool:
     """Whether the Func is a plain value of its coordinates."""
-    return (
-        function.init is not None
-        and not function.updates
-        and not function.init.specializations
-    )
+    return function.init is not None and not function.updates and not function.init.specializations
 
 
 def inline_functions(node: N, functions: Iterable[Function], calls: CallIndex) -> N:

@@ -107,9 +107,7 @@ def lower(
     readable = stmt
     for pass_name in AFTER_READABLE:
         stmt = run.one(pass_name, stmt, lowering)
-    program = LoweredProgram(
-        name, target, arguments, stmt, readable, _find_origins(stmt, lowering)
-    )
+    program = LoweredProgram(name, target, arguments, stmt, readable, _find_origins(stmt, lowering))
     program.stages = run.stages
     program.timings = run.timings
     program.warnings = lowering.warnings

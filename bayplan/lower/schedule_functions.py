@@ -38,9 +38,7 @@ def schedule_functions(lowering: Lowering) -> Stmt:
     env = lowering.env
     check_outputs([env[name] for name in lowering.outputs])
     check_fused_groups(lowering.fused_groups, env)
-    stmt: Stmt = For(
-        ROOT_LOOP, int32(0), int32(1), ForKind.Serial, Partition.Never, nothing()
-    )
+    stmt: Stmt = For(ROOT_LOOP, int32(0), int32(1), ForKind.Serial, Partition.Never, nothing())
     calls = CallIndex()
     # Funcs to inline are collected, so that a chain of them costs one walk.
     inlined: list[Function] = []
@@ -60,13 +58,9 @@ def schedule_functions(lowering: Lowering) -> Stmt:
     return _RemoveOutermost()(stmt.body)
 
 
-def _realize(
-    stmt: Stmt, functions: list[Function], lowering: Lowering, calls: CallIndex
-) -> Stmt:
+def _realize(stmt: Stmt, functions: list[Function], lowering: Lowering, calls: CallIndex) -> Stmt:
     used = [
-        f
-        for f in functions
-        if check_levels(f, stmt, f.name in lowering.outputs, lowering, calls)
+        f for f in functions if check_levels(f, stmt, f.name in lowering.outputs, lowering, calls)
     ]
     if not used:
         return stmt
