@@ -11,6 +11,7 @@ is only a saving, never relied upon. A compilation re-interns the definitions it
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -56,6 +57,30 @@ class Node:
 _lock = threading.RLock()
 
 
+class _Depth:
+    """How many places on the stack need room to recurse, and the limit to go back to."""
+
+    users = 0
+    saved_limit = 0
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Give walkers room to recurse over expressions as deep as the user likes; re-entrant."""
+    with _lock:
+        if not _Depth.users:
+            _Depth.saved_limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_RECURSION_LIMIT, _Depth.saved_limit))
+        _Depth.users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _Depth.users -= 1
+            if not _Depth.users:
+                sys.setrecursionlimit(_Depth.saved_limit)
+
+
 @contextmanager
 def compilation() -> Iterator[None]:
     """Give one compilation its own interning table and room to recurse; one at a time.
@@ -64,16 +89,18 @@ def compilation() -> Iterator[None]:
     """
     with _lock:
         saved = Node.table
-        saved_limit = sys.getrecursionlimit()
         Node.table = {}
-        if saved_limit < _RECURSION_LIMIT:
-            sys.setrecursionlimit(_RECURSION_LIMIT)
+        # Nodes are many, live as long as the table and form no cycles: looking for garbage among
+        # them would take a third of the time.
+        collecting = gc.isenabled()
+        gc.disable()
         try:
-            yield
+            with deep_recursion():
+                yield
         finally:
+            if collecting:
+                gc.enable()
             Node.table = saved
-            if saved_limit < _RECURSION_LIMIT:
-                sys.setrecursionlimit(saved_limit)
 
 
 def trim_front_table() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bayplan.ir import exprs, stmts
 from bayplan.ir.exprs import Broadcast, Const, Expr
-from bayplan.ir.node import Node
+from bayplan.ir.node import Node, deep_recursion
 
 _LARGE_TREE: Final = 400
 """Trees of more nodes than this are printed through numbered sub-terms."""
@@ -22,14 +22,15 @@ _SHARED_TERM: Final = 6
 
 def print_node(node: Node) -> str:
     """The text of an expression (one line, unless it is huge) or a statement (indented lines)."""
-    if isinstance(node, Expr):
-        terms = _Terms()
-        lines: list[str] = []
-        text = terms.text_of(node, lines)
-        return "\n".join([*lines, text])
-    printer = _Statements()
-    printer.emit(node)
-    return "\n".join(printer.lines) + "\n"
+    with deep_recursion():
+        if isinstance(node, Expr):
+            terms = _Terms()
+            lines: list[str] = []
+            text = terms.text_of(node, lines)
+            return "\n".join([*lines, text])
+        printer = _Statements()
+        printer.emit(node)
+        return "\n".join(printer.lines) + "\n"
 
 
 def _const_text(node: Const) -> str:

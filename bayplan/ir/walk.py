@@ -7,7 +7,8 @@ stands (scopes, enclosing loops) sets `memoise = False`, or forgets at the borde
 
 `Visitor` walks without rebuilding, in the same way (`visit_Add`).
 
-Recursion is plain Python calls, which cost no C stack; no walker recurses through C code.
+Recursion is plain Python calls, which cost no C stack; no walker recurses through C code. That is
+why the walkers here say `self.__call__(child)`: `self(child)` would go through C.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Rewriter:
         children = node.children()
         if not children:
             return node
-        rewritten = [self(child) for child in children]
+        rewritten = [self.__call__(child) for child in children]
         for old, new in zip(children, rewritten, strict=True):
             if old is not new:
                 return node.with_children(rewritten)
@@ -107,14 +108,14 @@ class Visitor:
     def descend(self, node: Any) -> None:
         """Visit the children."""
         for child in node.children():
-            self(child)
+            self.__call__(child)
 
 
 class Reintern(Rewriter):
     """Copies nodes into the current compilation's table."""
 
     def rebuild(self, node: Any) -> Any:
-        return node.with_children([self(child) for child in node.children()])
+        return node.with_children([self.__call__(child) for child in node.children()])
 
 
 def reintern(node: N) -> N:
@@ -155,7 +156,7 @@ class Substitute(Rewriter):
         """Rewrite a binding of `name`: its body must not see our value for it."""
         inner = {k: v for k, v in self.values.items() if k != name}
         children = list(node.children())
-        rewritten = [self(child) for child in children[:-1]]
+        rewritten = [self.__call__(child) for child in children[:-1]]
         rewritten.append(Substitute(inner)(children[-1]) if inner else children[-1])
         return node.with_children(rewritten)
 

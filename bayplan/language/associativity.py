@@ -30,6 +30,7 @@ from bayplan.ir.exprs import (
     Sub,
     Variable,
 )
+from bayplan.ir.node import deep_recursion
 from bayplan.ir.types import Type
 from bayplan.ir.walk import Rewriter, free_variables, iterate, reintern
 from bayplan.language.parameter import ReductionDomain
@@ -109,6 +110,11 @@ def prove_associativity(
     func: str, args: Sequence[Expr], values: Sequence[Expr]
 ) -> Associative | None:
     """The operation of the update `func[args] = values`, or None where it has no known form."""
+    with deep_recursion():
+        return _prove(func, args, values)
+
+
+def _prove(func: str, args: Sequence[Expr], values: Sequence[Expr]) -> Associative | None:
     own_args = [reintern(arg) for arg in args]
     replace = _ReplaceSelf(func, own_args)
     replaced = [replace(reintern(value)) for value in values]

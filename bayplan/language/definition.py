@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from bayplan.ir.build import cast, is_one, true
 from bayplan.ir.errors import DefinitionError, TypeMismatchError
 from bayplan.ir.exprs import Call, CallKind, Expr, Let, Variable
-from bayplan.ir.node import trim_front_table
+from bayplan.ir.node import deep_recursion, trim_front_table
 from bayplan.ir.source import user_line
 from bayplan.ir.types import INT32, Type
 from bayplan.ir.walk import iterate
@@ -149,6 +149,11 @@ def output_parameters(name: str, types: Sequence[Type], dimensions: int) -> list
 def define_pure(func: Function, args: list[str], values: Sequence[Expr]) -> None:
     """Give a Func its pure definition: `values` at the coordinates `args`."""
     trim_front_table()
+    with deep_recursion():
+        _define_pure(func, args, values)
+
+
+def _define_pure(func: Function, args: list[str], values: Sequence[Expr]) -> None:
     if func.init is not None:
         raise DefinitionError(f"{func.name} is defined already, at {func.where}")
     if func.frozen:
@@ -236,6 +241,16 @@ def define_update(
 ) -> Definition:
     """Add an update definition; `domain` is given where no expression may refer to it."""
     trim_front_table()
+    with deep_recursion():
+        return _define_update(func, args, values, domain)
+
+
+def _define_update(
+    func: Function,
+    args: Sequence[Expr],
+    values: Sequence[Expr],
+    domain: ReductionDomain | None,
+) -> Definition:
     _check_update(func, args, values)
     pure = _pure_args(func, args)
     uses = _Uses(func.name, pure)

@@ -8,6 +8,7 @@ from typing import Any
 from bayplan.ir.build import const
 from bayplan.ir.errors import DefinitionError
 from bayplan.ir.exprs import Call, CallKind, Expr, Variable
+from bayplan.ir.node import deep_recursion
 from bayplan.ir.types import INT32, Type
 from bayplan.ir.walk import iterate, reintern
 from bayplan.language import operations as op
@@ -42,7 +43,8 @@ def same_nodes(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     """Whether the expressions are equal one by one."""
     if len(a) != len(b):
         return False
-    return all(reintern(x) is reintern(y) for x, y in zip(a, b, strict=True))
+    with deep_recursion():
+        return all(reintern(x) is reintern(y) for x, y in zip(a, b, strict=True))
 
 
 class FuncRef(Operators):

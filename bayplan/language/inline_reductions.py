@@ -12,6 +12,7 @@ from bayplan.ir import exprs as ir
 from bayplan.ir.build import const, int32
 from bayplan.ir.errors import DefinitionError
 from bayplan.ir.exprs import Call, CallKind, Variable
+from bayplan.ir.node import deep_recursion
 from bayplan.ir.types import INT32
 from bayplan.ir.walk import iterate, substitute
 from bayplan.language import operations as op
@@ -41,7 +42,8 @@ class _Reduction:
         for n in iterate(node):
             if type(n) is Variable and n.name not in bound:
                 self._variable(n, rdom is not None, renamed)
-        self.value = substitute(renamed, node)
+        with deep_recursion():
+            self.value = substitute(renamed, node)
         if self.domain is None:
             raise DefinitionError(
                 f"the expression given to {kind} has no RVar: it must use an RDom, or be given one"

@@ -31,6 +31,7 @@ from bayplan.ir.build import (
     true,
 )
 from bayplan.ir.exprs import And, Call, CallKind, Expr, Variable
+from bayplan.ir.node import deep_recursion
 from bayplan.ir.types import INT32
 from bayplan.ir.walk import Rewriter, free_variables, substitute, uses_variable
 from bayplan.language.associativity import Associative, prove_associativity
@@ -333,7 +334,8 @@ def factor_reduction(stage: Stage, preserved: Sequence[tuple[Any, Any]]) -> Func
         stage: the update; it becomes the union of the partial results.
         preserved: pairs of an RVar, one of the update's loops, and the Var that it becomes.
     """
-    factoring = _Factoring(stage, preserved)
-    intermediate = factoring.intermediate()
-    factoring.reduce(intermediate)
+    with deep_recursion():
+        factoring = _Factoring(stage, preserved)
+        intermediate = factoring.intermediate()
+        factoring.reduce(intermediate)
     return Func.of(intermediate)

@@ -7,6 +7,7 @@ from typing import Any
 
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Call, CallKind, Expr, Variable
+from bayplan.ir.node import deep_recursion
 from bayplan.ir.source import user_line
 from bayplan.ir.types import INT32
 from bayplan.ir.walk import Rewriter, iterate
@@ -183,7 +184,8 @@ def clone(func: Func, users: Any) -> Func:
     copy.where = user_line()
     copy.traced = set(function.traced)
     retarget = _Retarget(function, copy)
-    copy.init = retarget.definition(function.stages()[0])
-    copy.updates = [retarget.definition(update) for update in function.updates]
+    with deep_recursion():
+        copy.init = retarget.definition(function.stages()[0])
+        copy.updates = [retarget.definition(update) for update in function.updates]
     _register(function, functions, copy)
     return Func.of(copy)
