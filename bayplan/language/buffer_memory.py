@@ -129,8 +129,7 @@ def _as_numpy(source: Any) -> Any:
     import numpy as np
 
     if hasattr(source, "__dlpack__"):
-        # Before numpy 2.3 arrays taken by DLPack count as read-only wrongly or rightly; the
-        # producer's own flag is all there is to go by.
+        # The array counts as read-only where the producer says so, or cannot say otherwise.
         return np.from_dlpack(source)
     try:
         view = memoryview(source)
