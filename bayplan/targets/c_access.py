@@ -51,12 +51,19 @@ def _pointer(w: Writer, name: str) -> str:
 
 
 def _address(w: Writer, name: str, index: E.Expr) -> Text:
-    """The address of an element; offsets of pieces are folded into the index."""
-    pointer = _pointer(w, name)
-    text = w.stable_scalar(index)
-    if text[0] == "0":
-        return pointer, ATOM
-    return binary("+", ADD, (pointer, ATOM), text)
+    """The address of an element.
+
+    A constant offset is added to the pointer, not to the index: so it becomes part of the
+    machine's address, and accesses that differ by it share the index.
+    """
+    rest, offset = split_offset(index)
+    text: Text = (_pointer(w, name), ATOM)
+    if not (type(rest) is E.Const and rest.value == 0):
+        text = binary("+", ADD, text, w.stable_scalar(rest))
+    if offset:
+        sign = "+" if offset > 0 else "-"
+        text = f"{text[0]} {sign} {abs(offset)}", ADD
+    return text
 
 
 def _plus(base: E.Expr, offset: int) -> E.Expr:
