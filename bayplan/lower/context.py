@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayplan.ir.exprs import Call, Variable
 from bayplan.ir.source import SourceLine
+from bayplan.ir.walk import iterate
 from bayplan.language.function import Function
 
 
@@ -30,6 +32,7 @@ class Lowering:
         "target",
         "func_bounds",
         "warnings",
+        "_reserved",
         "_used_names",
     )
 
@@ -42,12 +45,33 @@ class Lowering:
         self.func_bounds: dict[tuple[str, int], Any] = {}
         self.warnings: list[str] = []
         self._used_names: dict[str, int] = {}
+        self._reserved: frozenset[str] | None = None
 
     def unique_name(self, stem: str) -> str:
-        """A name that this lowering has not given out before: "stem", "stem$1", ..."""
-        count = self._used_names.get(stem, 0)
-        self._used_names[stem] = count + 1
-        return f"{stem}${count}" if count else stem
+        """A name that nothing in this lowering has: "stem", "stem$1", ..."""
+        if self._reserved is None:
+            self._reserved = self._names_in_use()
+        while True:
+            count = self._used_names.get(stem, 0)
+            self._used_names[stem] = count + 1
+            name = f"{stem}${count}" if count else stem
+            if name not in self._reserved:
+                return name
+
+    def _names_in_use(self) -> frozenset[str]:
+        """Names of Funcs, parameters and images."""
+        roots = [
+            e
+            for function in self.env.values()
+            if function.init is not None
+            for definition in function.stages()
+            for e in (*definition.values, *definition.args, definition.predicate)
+        ]
+        names = set(self.env)
+        for node in iterate(*roots):
+            if type(node) is Variable or (type(node) is Call and node.target is not None):
+                names.add(node.name)
+        return frozenset(names)
 
     def where(self, func: str) -> SourceLine | None:
         """The user's line of a Func, None for names that are not Funcs."""
