@@ -30,7 +30,7 @@ from bayplan.ir.exprs import (
 )
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt
-from bayplan.ir.walk import Rewriter, free_variables
+from bayplan.ir.walk import Rewriter, free_variables, substitute
 from bayplan.lower.context import Lowering
 
 _LEFT: Final = (ForKind.Serial, ForKind.Parallel)
@@ -75,20 +75,22 @@ def _is_left(s: Any) -> bool:
     return type(s) is For and s.kind in _LEFT
 
 
-def _bindings(s: Any, counts: dict[str, int]) -> None:
-    """Count the bindings of each name, not those within loops that code has already left.
+def _bindings(s: Any, values: dict[str, Expr | None]) -> None:
+    """Find what each name is bound to, None where that differs or is a loop.
 
-    What could leave such a loop stands in front of it, so that nothing in it has to be looked at
-    again for the loops around it.
+    Not within loops that code has already left: what could leave such a loop stands in front of
+    it, so that nothing in it has to be looked at again for the loops around it.
     """
-    if type(s) in (LetStmt, For):
-        counts[s.name] = counts.get(s.name, 0) + 1
+    if type(s) is LetStmt:
+        values[s.name] = s.value if values.get(s.name, s.value) is s.value else None
+    elif type(s) is For:
+        values[s.name] = None
     for child in s.children():
         if isinstance(child, Expr):
             for name in _let_names(child, cache("lower.let_names")):
-                counts[name] = counts.get(name, 0) + 1
+                values[name] = None
         elif not _is_left(s):
-            _bindings(child, counts)
+            _bindings(child, values)
 
 
 _NO_NAMES: Final[frozenset[str]] = frozenset()
@@ -114,9 +116,9 @@ class _Mover(Rewriter):
         super().__init__()
         self._lowering = lowering
         self.moved: list[tuple[str, Expr]] = []
-        self._counts: dict[str, int] = {}
-        _bindings(loop.body, self._counts)
-        self._changing = set(self._counts)
+        self._values: dict[str, Expr | None] = {}
+        _bindings(loop.body, self._values)
+        self._changing = set(self._values)
         self._changing.add(loop.name)
         self._named: dict[Expr, Expr] = {}
 
@@ -144,9 +146,16 @@ class _Mover(Rewriter):
 
     def _let(self, s: LetStmt) -> Stmt:
         value = s.value
-        movable = value.type.kind != "handle" and self._counts[s.name] == 1
+        movable = value.type.kind != "handle" and self._values[s.name] is value
         if movable and self._stays_same(value):
+            known = self._named.get(value)
+            if known is not None:
+                name = Variable(value.type, s.name)
+                return self.walk(
+                    s.body if known is name else substitute({s.name: known}, s.body)
+                )
             self.moved.append((s.name, value))
+            self._named[value] = Variable(value.type, s.name)
             self._changing.discard(s.name)
             self.forget()
             return self.walk(s.body)
@@ -205,7 +214,7 @@ def _is_sum_worth(terms: dict[Expr, int]) -> bool:
     """Whether computing the sum in front of the loop saves at least an operation."""
     cost = 0
     for atom, c in terms.items():
-        cost += 1 + (c not in (1, -1)) + (type(atom) is not Variable)
+        cost += 1 + (c not in (1, -1)) + _is_worth(atom)
     return cost >= 2
 
 
