@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from bayplan.targets.c_writer import Writer
 
 
+_MOST_IN_ERROR: Final = 12
+"""Arguments that the record of an error has room for."""
+
+
 def effect(w: Writer, e: E.Call) -> Text:
     """A scalar call with an effect, or about the buffers of the entry point."""
     rule = _EFFECTS.get(e.name)
@@ -30,6 +34,8 @@ def argument(w: Writer, e: E.Expr) -> str:
         return f"bp_string({string_literal(e.value)})"
     t: Type = e.type
     text = w.scalar(e)[0]
+    if t.width == 1:
+        return f'bp_string({text} ? "true" : "false")'
     if t.kind == "float":
         return f"bp_double({text})" if t.width == 64 else f"bp_float({text})"
     if t.kind == "handle":
@@ -41,14 +47,14 @@ def arguments(w: Writer, args: list[E.Expr] | tuple[E.Expr, ...]) -> str:
     """Values as an array of `bp_arg` and its length, for calls of the runtime."""
     if not args:
         return "NULL, 0"
-    parts = [argument(w, a) for a in args[:12]]
+    parts = [argument(w, a) for a in args]
     return f"(bp_arg[]){{{', '.join(parts)}}}, {len(parts)}"
 
 
 def failure(w: Writer, site: ErrorSite, args: tuple[E.Expr, ...]) -> str:
     """The expression that notes the error and gives the result to return."""
     index = w.unit.site(site)
-    return f"bp_fail(ctx, bp_sites, {index}, {arguments(w, args)})"
+    return f"bp_fail(ctx, bp_sites, {index}, {arguments(w, args[:_MOST_IN_ERROR])})"
 
 
 def _print(w: Writer, e: E.Call) -> Text:

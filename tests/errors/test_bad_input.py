@@ -236,8 +236,8 @@ f.realize([4])
         ["gain must be odd", "4"],
         """
 gain = hl.Param(hl.Int(32), "gain", 4)
-f[x] = hl.require(gain % 2 == 1, x * gain, "gain must be odd, not", gain)
-f.realize([4])  #!
+f[x] = hl.require(gain % 2 == 1, x * gain, "gain must be odd, not", gain)  #!
+f.realize([4])
 """,
     ),
     "vectorize a loop without a constant extent": case(
