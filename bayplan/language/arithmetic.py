@@ -15,7 +15,7 @@ from bayplan.language.promotion import cast_node, constant_integer, lossless_cas
 def max(*args: Any) -> Expr:
     """The greatest of two or more values, in their common type."""
     if len(args) < 2:
-        raise ValueError("max() must have at least 2 arguments")
+        raise ValueError("max() takes at least two values")
     nodes = as_nodes(args)
     result = nodes.pop()
     while nodes:
@@ -26,7 +26,7 @@ def max(*args: Any) -> Expr:
 def min(*args: Any) -> Expr:
     """The least of two or more values, in their common type."""
     if len(args) < 2:
-        raise ValueError("min() must have at least 2 arguments")
+        raise ValueError("min() takes at least two values")
     nodes = as_nodes(args)
     result = nodes.pop()
     while nodes:

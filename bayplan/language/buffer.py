@@ -224,7 +224,7 @@ class Buffer(Layout):
         """Whether the coordinates, a list or one by one, lie within the Buffer."""
         values = coords[0] if len(coords) == 1 and not isinstance(coords[0], int) else coords
         if len(values) > len(self._dims):
-            raise ValueError("Too many arguments")
+            raise ValueError(f"more coordinates than buffer {self._name} has dimensions")
         return all(d.begin() <= c < d.end() for c, d in zip(values, self._dims, strict=False))
 
     def same_as(self, other: Buffer) -> bool:
@@ -300,7 +300,7 @@ class Buffer(Layout):
         coords = key if isinstance(key, tuple | list) else (key,)
         if len(coords) != len(self._dims):
             raise ValueError(
-                f"Incorrect number of dimensions: buffer {self._name} has {len(self._dims)}, "
+                f"buffer {self._name} has {len(self._dims)} dimensions, "
                 f"but {len(coords)} coordinates were given"
             )
         position = []

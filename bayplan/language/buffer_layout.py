@@ -186,7 +186,7 @@ class Layout:
         """Give the first dimensions new first coordinates: a list, or one by one."""
         values = list(mins[0]) if len(mins) == 1 and not isinstance(mins[0], int) else list(mins)
         if len(values) > len(self._dims):
-            raise ValueError("Too many arguments")
+            raise ValueError(f"more mins than buffer {self._name} has dimensions")
         dims = list(self._dims)
         for d, value in enumerate(values):
             dims[d] = BufferDimension(int(value), dims[d].extent(), dims[d].stride())

@@ -281,8 +281,8 @@ def float_constant(value: float) -> ir.Expr:
     rounded = FLOAT32.wrap(value)
     if rounded != value and value == value:
         _warn(
-            f"The floating-point value {value!r} will be interpreted as a float32 and lose "
-            "precision; add an explicit f32() or f64() cast to avoid this warning."
+            f"{value!r} has no exact float32, so digits are lost; write f32({value!r}) where "
+            f"that is meant, or f64({value!r})"
         )
     return ir.Const(FLOAT32, rounded)
 

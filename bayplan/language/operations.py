@@ -138,7 +138,7 @@ def bitwise_xor(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 def bitwise_not(a: ir.Expr) -> ir.Expr:
     """~a; on bools, the contrary."""
     if a.type.kind not in ("int", "uint"):
-        raise TypeMismatchError(f"the argument to bitwise not must be an integer, not {a.type}")
+        raise TypeMismatchError(f"bitwise not takes an integer, not {a.type}")
     return ir.Not(a) if a.type.is_bool() else pure_intrinsic(a.type, "bitwise_not", a)
 
 

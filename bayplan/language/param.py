@@ -27,7 +27,7 @@ def exact_value(t: Type, value: Any, name: str) -> int | float:
         value = int(value)
     if not isinstance(value, int) or not t.can_represent(value):
         raise TypeMismatchError(
-            f"parameter {name}: the value {value!r} cannot be losslessly converted to type {t}"
+            f"parameter {name}: the value {value!r} does not fit {t}"
         )
     return int(value)
 

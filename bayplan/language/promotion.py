@@ -24,13 +24,13 @@ def check_representable(t: Type, value: int) -> None:
     """Refuse an integer literal that would change its value in the type `t`."""
     if t.kind == "handle":
         raise TypeMismatchError(
-            f"the integer constant {value} meets a value of type {t}: "
+            f"the integer {value} meets a value of type {t}: "
             "there is no arithmetic on handles"
         )
     if not t.can_represent(value):
         raise TypeMismatchError(
-            f"the integer constant {value} would be implicitly coerced to type {t}, "
-            f"which changes its value to {t.wrap(value)}",
+            f"the integer {value} does not fit {t}, the type of the other operand: "
+            f"it would become {t.wrap(value)}",
             hint="cast the other operand to a wider type, or write the constant with an "
             "explicit cast",
         )
@@ -137,7 +137,7 @@ def match_types_bitwise(a: Expr, b: Expr, operation: str) -> tuple[Expr, Expr]:
             )
     if a.type.kind != b.type.kind:
         raise TypeMismatchError(
-            f"arguments to {operation} must both be signed or both be unsigned, "
+            f"{operation} takes two signed or two unsigned integers, "
             f"not {a.type} and {b.type}: {a}, {b}"
         )
     a, b = match_lanes(a, b)

@@ -64,9 +64,9 @@ def select(*args: Any) -> Any:
     result is a tuple; the conditions may then be Tuples too.
     """
     if len(args) < 3:
-        raise ValueError("select() must have at least 3 arguments")
+        raise ValueError("select() takes at least a condition and two values")
     if len(args) % 2 == 0:
-        raise ValueError("select() must have an odd number of arguments")
+        raise ValueError("select() takes pairs of condition and value, then one more value")
     result = args[-1]
     each = tuple_elements(args[0]) is not None
     on_tuples = each or tuple_elements(args[1]) is not None

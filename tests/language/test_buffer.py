@@ -142,7 +142,7 @@ def test_views_stay_inside() -> None:
         IndexError, match="index 3 is out of bounds for axis 0 with min=0, extent=3"
     ):
         b[3, 0]
-    with pytest.raises(ValueError, match="Incorrect number of dimensions"):
+    with pytest.raises(ValueError, match="b has 2 dimensions, but 1 coordinates"):
         b[1]
 
 
