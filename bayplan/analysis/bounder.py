@@ -148,7 +148,8 @@ class Bounder:
     def variable(self, e: Variable) -> Interval:
         found = self.scope.get(e.name)
         if found is None:
-            return Interval.single_point(e)
+            # A vector has no single value, and its lanes are not known here.
+            return Interval.single_point(e) if e.type.lane_count == 1 else bounds_of_type(e.type)
         if found.min is None or found.max is None:
             return _within_type(found, e.type)
         return found

@@ -171,14 +171,18 @@ def _relate(stages: list[Stage], lowering: Lowering) -> None:
     for stage in stages:
         by_name.setdefault(stage.function.name, []).append(stage)
     place = {id(stage): i for i, stage in enumerate(stages)}
-    for i, consumer in enumerate(stages):
+    # Order: consumers first, since what nobody requires (a condition that is a constant cut it
+    # off) has no region, and so requires nothing.
+    for i, consumer in reversed(list(enumerate(stages))):
+        if consumer.function.name not in lowering.outputs and not consumer.boxes:
+            continue
         for name, box in _boxes_of(consumer, lowering).items():
             for producer in by_name.get(name, ()):
                 # A consumer depends on all stages of a Func, not on the last alone.
                 if place[id(producer)] < i:
                     _check_bounded(box, consumer, producer)
                     producer.boxes[(consumer.function.name, consumer.index)] = box
-                    producer.consumers.append(i)
+                    producer.consumers.insert(0, i)
 
 
 def _boxes_of(consumer: Stage, lowering: Lowering) -> dict[str, Box]:
@@ -201,12 +205,12 @@ def _check_bounded(box: Box, consumer: Stage, producer: Stage) -> None:
         if interval.is_bounded() or interval.is_empty():
             continue
         definition = consumer.function.definition(consumer.index)
-        what = "The pure definition"
+        what = "the pure definition"
         if consumer.index > 0:
-            what = f"Update definition number {consumer.index - 1}"
+            what = f"update({consumer.index - 1})"
         raise BoundsError(
-            f"{what} of Function {consumer.function.name} calls function "
-            f"{producer.function.name} in an unbounded way in dimension {dim}",
+            f"nothing bounds the part of {producer.function.name} that {what} of "
+            f"{consumer.function.name} needs in dimension {dim}; clamp the index",
             definition.where or consumer.function.where,
         )
 
