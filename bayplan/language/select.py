@@ -64,7 +64,7 @@ def select(*args: Any) -> Any:
     result is a tuple; the conditions may then be Tuples too.
     """
     if len(args) < 3:
-        raise ValueError("select() takes at least a condition and two values")
+        raise ValueError("select() takes at least 3 arguments: a condition and two values")
     if len(args) % 2 == 0:
         raise ValueError("select() takes pairs of condition and value, then one more value")
     result = args[-1]

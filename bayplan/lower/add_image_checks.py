@@ -250,16 +250,16 @@ class _Checks:
         title = _title(argument)
         below = ErrorSite(
             BoundsError,
-            f"{title} is accessed at {{0}}, which is before the min ({{1}}) in dimension {dim}: "
-            f"it begins {{2}} too late (needed {{0}}..{{3}}, given {{1}}..{{4}})",
+            f"{title} begins {{2}} too late in dimension {dim}: needed {{0}}..{{3}}, "
+            f"given {{1}}..{{4}}",
             argument.where,
         )
         args = (need[0], given[0], given[0] - need[0], need[1], given[1])
         self.asserts_required.append(AssertStmt(le(given[0], need[0]), below, args))
         above = ErrorSite(
             BoundsError,
-            f"{title} is accessed at {{0}}, which is beyond the max ({{1}}) in dimension {dim}: "
-            f"it is {{2}} too short (needed {{3}}..{{0}}, given {{4}}..{{1}})",
+            f"{title} is {{2}} too short in dimension {dim}: needed {{3}}..{{0}}, "
+            f"given {{4}}..{{1}}",
             argument.where,
         )
         args = (need[1], given[1], need[1] - given[1], need[0], given[0])

@@ -32,7 +32,7 @@ def add_parameter_checks(stmt: Stmt, lowering: Lowering) -> Stmt:
         if parameter.min_value is not None:
             site = ErrorSite(
                 ConstraintError,
-                f"parameter {parameter.name} is {{0}}, which is less than its minimum {{1}}",
+                f"parameter {parameter.name} is {{0}}, below its minimum {{1}}",
                 parameter.where,
             )
             limit = parameter.min_value
@@ -41,7 +41,7 @@ def add_parameter_checks(stmt: Stmt, lowering: Lowering) -> Stmt:
         if parameter.max_value is not None:
             site = ErrorSite(
                 ConstraintError,
-                f"parameter {parameter.name} is {{0}}, which is greater than its maximum {{1}}",
+                f"parameter {parameter.name} is {{0}}, above its maximum {{1}}",
                 parameter.where,
             )
             limit = parameter.max_value

@@ -89,7 +89,7 @@ def _apply_proper_split(split: Split, prefix: str, multiples: dict[str, Expr]) -
     value = constant_value(factor)
     if value is not None and value <= 0:
         raise ScheduleError(
-            f"Can't split {split.old} by {value}. Split factors must be strictly positive",
+            f"{split.old} cannot be split by {value}: a factor must be at least 1",
             split.where,
         )
     outer, inner = var(prefix + split.outer), var(prefix + split.inner)

@@ -90,7 +90,7 @@ def _check_used(user: Function, wrapped: str, final: Function | None, wrapper: s
     if final.name not in callees:
         lines = "".join(f"\n  {name}" for name in callees)
         raise ScheduleError(
-            f'Cannot wrap "{wrapped}" in "{user.name}" because "{user.name}" does not call '
-            f'"{wrapped}"\nDirect callees of "{user.name}" are:{lines}',
+            f"{user.name} does not use {wrapped}, so it cannot get a wrapper of it; "
+            f"it uses:{lines}",
             user.where,
         )

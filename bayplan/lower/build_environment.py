@@ -38,8 +38,8 @@ def build_environment(outputs: Sequence[Function]) -> dict[str, Function]:
         if known is not None:
             if known is not function:
                 raise DefinitionError(
-                    "Can't compile a pipeline using multiple functions with same name: "
-                    f"{function.name}",
+                    f"the pipeline has two Funcs called {function.name}, defined at {known.where} "
+                    f"and {function.where}",
                     function.where,
                 )
             continue

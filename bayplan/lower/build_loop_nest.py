@@ -60,7 +60,7 @@ def build_stage(
     stmt = place_prefetches(stmt, prefix, definition.schedule.prefetches, env)
     for special in reversed(definition.specializations):
         if special.failure:
-            text = "A schedule specialized with specialize_fail() was chosen: " + special.failure
+            text = "no specialization fits the call, and specialize_fail() says: " + special.failure
             where = special.where or definition.where
             site = ErrorSite(RequirementFailed, _literal(text), where)
             stmt = AssertStmt(false(), site)
@@ -111,8 +111,8 @@ def _apply_splits(body: Stmt, prefix: str, function: Function, schedule: StageSc
     for split in schedule.splits:
         if split.kind is SplitKind.Split and split.old in unsplittable:
             raise ScheduleError(
-                "Cannot split a loop variable resulting from a split using PredicateLoads or "
-                "PredicateStores.",
+                f"{split.old} of {function.name} comes from a split with predicated loads or "
+                "stores, and such a loop cannot be split again",
                 split.where or function.where,
             )
         stmt = _apply_steps(stmt, split, prefix, function, multiples)

@@ -37,10 +37,9 @@ def check_outputs(outputs: Sequence[Function]) -> None:
         levels = (schedule.compute_level, schedule.store_level, schedule.hoist_storage_level)
         if not all(level.is_inlined() or level.is_root() for level in levels):
             raise ScheduleError(
-                f"Func {function.name} is an output, so must be scheduled compute_root, "
-                "store_root, and hoist_storage_root (which is the default). The requested "
-                "compute, store, and hoist_storage levels are "
-                f"{levels[0]}, {levels[1]}, and {levels[2]} respectively.",
+                f"the output {function.name} is always computed and stored at root, but its "
+                f"schedule says: computed at {levels[0]}, stored at {levels[1]}, storage hoisted "
+                f"to {levels[2]}",
                 schedule.where or function.where,
             )
         schedule.compute_level = LoopLevel.root()
@@ -68,29 +67,28 @@ def _check_pair(pair: FusedPair, parent: Definition, env: dict[str, Function]) -
 
     def require(condition: bool, text: str) -> None:
         if not condition:
-            raise ScheduleError(f"Invalid compute_with: {text}", where)
+            raise ScheduleError(f"cannot share loops by compute_with: {text}", where)
 
     if two.stages()[0].specializations:
         raise ScheduleError(
-            f"Func {two.name} is scheduled to be computed with {one.name}, so it must not have "
-            "any specializations.",
+            f"{two.name} is computed with {one.name}, and a Func with specializations cannot be",
             where,
         )
     for function, name in ((one, names[0]), (two, names[1])):
-        require(not function.schedule.compute_level.is_inlined(), f"{name} is scheduled inline.")
+        require(not function.schedule.compute_level.is_inlined(), f"{name} is inlined")
     require(
         one.schedule.compute_level == two.schedule.compute_level,
         f"the compute levels of {names[0]} (computed at {one.schedule.compute_level}) and "
-        f"{names[1]} ({two.schedule.compute_level}) do not match.",
+        f"{names[1]} ({two.schedule.compute_level}) differ",
     )
     dims_1, dims_2 = parent.schedule.dims, child.schedule.dims
     start_1, start_2 = find_dim(dims_1, pair.var), find_dim(dims_2, pair.var)
-    require(start_1 >= 0, f"cannot find {pair.var} in {names[0]}")
-    require(start_2 >= 0, f"cannot find {pair.var} in {names[1]}")
+    require(start_1 >= 0, f"{names[0]} has no loop {pair.var}")
+    require(start_2 >= 0, f"{names[1]} has no loop {pair.var}")
     fused = len(dims_1) - start_1 - 1
     require(
         fused == len(dims_2) - start_2 - 1,
-        f"# of fused dims of {names[0]} and {names[1]} do not match.",
+        f"{names[0]} and {names[1]} have different numbers of loops from {pair.var} outwards",
     )
     for i in range(fused):
         d1, d2 = dims_1[start_1 + i], dims_2[start_2 + i]
@@ -102,7 +100,7 @@ def _check_pair(pair: FusedPair, parent: Definition, env: dict[str, Function]) -
             require(
                 same,
                 f"{what} of dim {i} of {names[0]} ({d1.var}, {d1.kind.value}) and "
-                f"{names[1]} ({d2.var}, {d2.kind.value}) do not match.",
+                f"{names[1]} ({d2.var}, {d2.kind.value}) differ",
             )
 
 
@@ -114,8 +112,8 @@ def check_inlined(function: Function) -> None:
     _check_inlined_levels(function)
     if definition.specializations:
         raise ScheduleError(
-            f"Function {function.name} is scheduled inline, so it must not have any "
-            "specializations. Specialize on the scheduled function instead.",
+            f"{function.name} is inlined, so it has no loops to specialize; specialize the Func "
+            "that it is inlined into",
             where,
         )
     for dim in definition.schedule.dims:
@@ -125,8 +123,7 @@ def check_inlined(function: Function) -> None:
             dim.kind, "parallelize"
         )
         raise ScheduleError(
-            f"Cannot {verb} dimension {dim.var} of function {function.name} because the "
-            "function is scheduled inline.",
+            f"{function.name} is inlined, so it has no loop over {dim.var} to {verb}",
             dim.where or where,
         )
 
@@ -144,8 +141,8 @@ def _check_inlined_levels(function: Function) -> None:
             directive = need
         also = "compute_root or compute_at" if level.is_root() else "compute_at"
         raise ScheduleError(
-            f'Func "{function.name}" is scheduled {directive}(), but is inlined. Funcs that use '
-            f"{directive} must also call {also}.",
+            f"{function.name} is inlined, so {directive}() means nothing for it; it needs {also} "
+            "too",
             schedule.where or function.where,
         )
 
@@ -185,16 +182,14 @@ def check_levels(
     for site in sites[store + 1 : compute + 1] if compute >= 0 else []:
         if site.is_parallel:
             races.append(
-                f'Func "{function.name}" is stored outside the parallel/vectorized/gpu_block '
-                f"loop over {site.level} but computed within it. This is a potential race "
-                "condition."
+                f"the iterations of the parallel or vectorized loop {site.level} would share the "
+                f"storage of {function.name}: it is computed inside that loop and stored outside"
             )
     for site in sites[hoist + 1 : compute + 1] if compute >= 0 and not races else []:
         if site.is_parallel:
             races.append(
-                f'Func "{function.name}" storage is hoisted outside the '
-                f"parallel/vectorized/gpu_block loop over {site.level} but computed within it. "
-                "This is a potential race condition."
+                f"the iterations of the parallel or vectorized loop {site.level} would share the "
+                f"storage of {function.name}: it is computed inside that loop and hoisted outside"
             )
     if races or compute < 0:
         raise ScheduleError(
@@ -210,10 +205,8 @@ def _warn_of_unscheduled_updates(function: Function, lowering: Lowering) -> None
     for i, update in enumerate(function.updates):
         if not update.schedule.touched:
             lowering.warnings.append(
-                f"Update definition {i} of function {function.name} has not been scheduled, "
-                "even though some other definitions have been. You may have forgotten to "
-                f"schedule it. If this was intentional, call {function.name}.update({i})"
-                ".unscheduled() to suppress this warning."
+                f"update({i}) of {function.name} has no schedule while other definitions of it "
+                f"have; {function.name}.update({i}).unscheduled() says that this is meant"
             )
 
 
@@ -258,12 +251,12 @@ def _invalid_location(
 ) -> str:
     schedule = function.schedule
     lines = list(races)
-    lines.append(f'Func "{function.name}" is computed at the following invalid location:')
+    lines.append(f"{function.name} cannot be computed there:")
     lines.append("  " + _as_source(function.name, schedule.store_level, schedule.compute_level))
-    lines.append("Legal locations for this function are:")
+    lines.append("It could be computed at:")
     for site in sites:
         lines.append("  " + _as_source(function.name, site.level, site.level))
-    lines.append(f'"{function.name}" is used in the following places:')
+    lines.append(f"These loops use {function.name}:")
     lines.extend(_UsesAsText(function.name, calls).of(stmt))
     return "\n".join(lines)
 
@@ -271,15 +264,15 @@ def _invalid_location(
 def _as_source(name: str, store: LoopLevel, compute: LoopLevel) -> str:
     text = name
     if compute.is_inlined():
-        return f"{name}.compute_inline();"
+        return f"{name}.compute_inline()"
     if store != compute:
         text += ".store_root()" if store.is_root() else f".store_at{_level_args(store)}"
     text += ".compute_root()" if compute.is_root() else f".compute_at{_level_args(compute)}"
-    return text + ";"
+    return text
 
 
 def _level_args(level: LoopLevel) -> str:
-    loop = "Var::outermost()" if level.var == OUTERMOST else level.var
+    loop = "Var.outermost()" if level.var == OUTERMOST else level.var
     return f"({level.func}, {loop})"
 
 

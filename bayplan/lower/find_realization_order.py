@@ -90,9 +90,9 @@ def _check_stages_in_order(function: Function) -> None:
         before = latest.get(name, (-1, -1))
         if not (stage > before[1] or (stage == before[1] and consecutive)):
             raise ScheduleError(
-                "Invalid compute_with: impossible to establish correct stage order between "
-                f"{function.name}.s{before[0]} with {name}.s{before[1]} and "
-                f"{function.name}.s{i} with {name}.s{stage}",
+                f"compute_with asks stage {before[0]} of {function.name} to run with stage "
+                f"{before[1]} of {name}, and stage {i} with stage {stage}: the stages of a Func "
+                "must keep their order",
                 definition.where or function.where,
             )
         latest[name] = (i, stage)
@@ -108,8 +108,8 @@ def _fill_fused_pairs(function: Function, env: dict[str, Function]) -> None:
         parent_name, parent_stage = parent
         if parent_name not in env:
             raise ScheduleError(
-                f'Illegal compute_with: "{function.name}" is scheduled to be computed with '
-                f'"{parent_name}" which is not used anywhere.',
+                f"{function.name} cannot be computed with {parent_name}, which the pipeline does "
+                "not use",
                 definition.where or function.where,
             )
         pair = FusedPair(parent_name, parent_stage, function.name, stage, level.var)
@@ -143,7 +143,7 @@ def _check_pair(pair: FusedPair, reached: dict[str, set[str]], env: dict[str, Fu
     one, two = pair.func_1, pair.func_2
     if two in reached[one] or one in reached[two]:
         raise ScheduleError(
-            f"Invalid compute_with: there is dependency between {one} and {two}",
+            f"{two} cannot be computed with {one}: one of them needs the other",
             env[two].where,
         )
 
@@ -153,7 +153,7 @@ def _check_acyclic(pairs: list[FusedPair], env: dict[str, Function]) -> None:
     for one, two in known:
         if (two, one) in known:
             raise ScheduleError(
-                f"Found cyclic dependencies between compute_with of {one} and {two}",
+                f"{one} is to be computed with {two} and {two} with {one}; one direction is enough",
                 env[one].where,
             )
 
@@ -194,8 +194,7 @@ def _depth_first(roots: Sequence[str], graph: Graph) -> list[str]:
                 continue
             if needed in active:
                 raise InternalError(
-                    "Stuck in a loop computing a realization order. "
-                    f"Perhaps this pipeline has a loop involving {name}?"
+                    f"no order to compute the Funcs in: {name} needs {needed}, which waits for it"
                 )
             visit(needed)
         active.discard(name)

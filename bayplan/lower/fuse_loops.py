@@ -152,7 +152,7 @@ class _Group:
             if not progress:
                 names = ", ".join(f.name for f in self.functions)
                 raise ScheduleError(
-                    f"There is a cycle inside of the fused group: {names}",
+                    f"compute_with asks for an order of {names} in which each waits for another",
                     self.functions[-1].where,
                 )
         return order

@@ -58,8 +58,8 @@ class _InferAllocationBounds(Rewriter):
             if interval.min is None or interval.max is None:
                 function = self._lowering.env[node.name]
                 raise BoundsError(
-                    f"{node.name} is accessed over an unbounded domain in dimension "
-                    f"{function.args[dim]}",
+                    f"nothing bounds the part of {node.name} that is needed in dimension "
+                    f"{function.args[dim]}; clamp the index that reads or writes it",
                     function.where,
                 )
             low, high = simplify(interval.min), simplify(interval.max)
@@ -95,8 +95,8 @@ class _InferAllocationBounds(Rewriter):
         given_low, given_high = var(f"{stem}.min_realized"), var(f"{stem}.max_realized")
         site = ErrorSite(
             BoundsError,
-            f"Bounds given for {name} in {bound.var} (from {{0}} to {{1}}) "
-            "do not cover required region (from {2} to {3})",
+            f"{name} was promised to stay within {{0}}..{{1}} in {bound.var}, "
+            "but {2}..{3} is needed",
             bound.where or self._lowering.where(name),
         )
         args = (given_low, given_high, low, high)

@@ -58,8 +58,8 @@ class _InjectPrefetch(Rewriter):
         box = box_touched(later, node.name, {}, self._lowering.func_bounds)
         if box is None or not box.is_bounded():
             self._lowering.warnings.append(
-                f"Removing prefetch of {node.name} at loop nest of {directive.at} from location "
-                f"{directive.from_var} since the prefetched area will always be empty."
+                f"nothing is prefetched of {node.name} at {directive.at}: the region that "
+                f"{directive.from_var} + offset needs is not bounded"
             )
             return body
         condition = node.condition
@@ -92,7 +92,7 @@ class _InjectPrefetch(Rewriter):
         source = directive.source
         if not isinstance(source, Parameter):
             raise ScheduleError(
-                f'Prefetch to buffer "{directive.name}" which has not been allocated',
+                f"prefetch of {directive.name}: nothing is stored of it there",
                 directive.where,
             )
         intervals: list[Interval] = []

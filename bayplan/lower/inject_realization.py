@@ -123,7 +123,7 @@ class InjectRealization(Rewriter):
             from bayplan.ir.errors import ScheduleError
 
             raise ScheduleError(
-                "Fused groups must either be entirely used or unused: "
+                "Funcs computed with each other are needed here only in part: "
                 + ", ".join(f.name for f in self._functions),
                 self._functions[-1].where,
             )
@@ -212,8 +212,8 @@ def _explicit_bounds(function: Function) -> list[Stmt]:
             given_high = sub(add(bound.extent, given_low), 1)
             site = ErrorSite(
                 BoundsError,
-                f"Bounds given for {function.name} in {bound.var} (from {{0}} to {{1}}) "
-                "do not cover required region (from {2} to {3})",
+                f"{function.name} was promised to stay within {{0}}..{{1}} in {bound.var}, "
+                "but {2}..{3} is needed",
                 bound.where or function.where,
             )
             condition = logical_and(le(given_low, low), ge(given_high, high))

@@ -62,8 +62,8 @@ class _Placer(Rewriter):
                 )
                 return Prefetch(directive.name, self._types(directive), (), true(), placed, body)
         raise ScheduleError(
-            f"Prefetch 'from' variable '{directive.from_var}' could not be found in an active "
-            "loop. (Are the 'at' and 'from' variables swapped?)",
+            f"prefetch of {directive.name}: {directive.from_var} is no loop around {directive.at}; "
+            "the second argument names the loop to run ahead in",
             directive.where,
         )
 
@@ -73,7 +73,7 @@ class _Placer(Rewriter):
         function = self._env.get(directive.name)
         if function is None:
             raise ScheduleError(
-                f'Prefetch of "{directive.name}", which is not used in this pipeline.',
+                f"prefetch of {directive.name}: the pipeline does not use it",
                 directive.where,
             )
         return tuple(function.output_types)

@@ -33,9 +33,9 @@ def test_a_level_that_does_not_enclose_the_uses() -> None:
     g.compute_root()
     f.compute_at(g, y)
     message = str(refused(h))
-    assert f'Func "{f.name()}" is computed at the following invalid location:' in message
-    assert f"{f.name()}.compute_at({g.name()}, y);" in message
-    assert f"{f.name()}.compute_root();" in message
+    assert f"{f.name()} cannot be computed there:" in message
+    assert f"{f.name()}.compute_at({g.name()}, y)" in message
+    assert f"{f.name()}.compute_root()" in message
     assert f"{h.name()} uses {f.name()}" in message
     assert "test_check_schedule.py" in message
 
@@ -46,13 +46,13 @@ def test_legal_locations_are_listed_outermost_first() -> None:
     other[x, y] = x
     f.compute_at(other, x)
     lines = str(refused(g)).splitlines()
-    at = lines.index("Legal locations for this function are:")
+    at = lines.index("It could be computed at:")
     name = f.name()
     assert [line.strip() for line in lines[at + 1 : at + 5]] == [
-        f"{name}.compute_root();",
-        f"{name}.compute_at({g.name()}, Var::outermost());",
-        f"{name}.compute_at({g.name()}, y);",
-        f"{name}.compute_at({g.name()}, x);",
+        f"{name}.compute_root()",
+        f"{name}.compute_at({g.name()}, Var.outermost())",
+        f"{name}.compute_at({g.name()}, y)",
+        f"{name}.compute_at({g.name()}, x)",
     ]
 
 
@@ -60,7 +60,7 @@ def test_storage_outside_of_a_parallel_loop() -> None:
     f, g, _x, y = producer_and_consumer()
     g.parallel(y)
     f.store_root().compute_at(g, y)
-    assert "This is a potential race condition" in str(refused(g))
+    assert "would share the storage of" in str(refused(g))
 
 
 def test_storage_level_without_compute_level() -> None:
@@ -68,7 +68,7 @@ def test_storage_level_without_compute_level() -> None:
     f.store_at(g, y)
     message = str(refused(g))
     assert "store_at" in message
-    assert "must also call compute_at" in message
+    assert "needs compute_at too" in message
 
 
 def schedules_of_inlined() -> list[tuple[str, Callable[[hl.Func, hl.Var], object]]]:
@@ -86,8 +86,7 @@ def test_loops_of_an_inlined_func(
     f, g, x, _y = producer_and_consumer()
     directive(f, x)
     message = str(refused(g))
-    assert f"Cannot {verb} dimension x of function {f.name()}" in message
-    assert "scheduled inline" in message
+    assert f"{f.name()} is inlined, so it has no loop over x to {verb}" in message
 
 
 def test_an_output_must_be_root() -> None:
@@ -95,7 +94,7 @@ def test_an_output_must_be_root() -> None:
     h = hl.Func("h")
     h[x, y] = g[x, y]
     g.compute_at(h, y)
-    with pytest.raises(ScheduleError, match="is an output, so must be scheduled"), compilation():
+    with pytest.raises(ScheduleError, match="is always computed and stored at root"), compilation():
         schedule(prepare([h.function(), g.function()], None))
     assert f.name()
 
@@ -119,7 +118,7 @@ def test_a_wrapper_for_a_func_that_does_not_call_it() -> None:
     g.compute_root()
     f.in_(h).compute_root()
     message = str(refused(h))
-    assert f'Cannot wrap "{f.name()}" in "{h.name()}"' in message
+    assert f"{h.name()} does not use {f.name()}" in message
     assert g.name() in message
 
 
@@ -133,4 +132,4 @@ def test_an_update_left_unscheduled_is_a_warning() -> None:
         lowering = prepare([f.function()], None)
         schedule(lowering)
     assert len(lowering.warnings) == 1
-    assert f"Update definition 0 of function {f.name()}" in lowering.warnings[0]
+    assert f"update(0) of {f.name()} has no schedule" in lowering.warnings[0]
