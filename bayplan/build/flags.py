@@ -38,6 +38,8 @@ def choose_flags(compiler: Compiler, *, native: bool = True) -> list[str]:
         flags.append("-pipe")
     if compiler.kind == "gcc":
         # Passing wide vectors by value changes with the instruction set; all is in one file here.
-        flags.append("-Wno-psabi")
+        # Scheduling before register allocation interleaves the chains of an unrolled stencil:
+        # measured 1.25 to 1.5 times as fast on harris and stencil_chain, never slower.
+        flags += ["-Wno-psabi", "-fschedule-insns", "-fsched-pressure"]
     flags += shlex.split(settings.value("CFLAGS"))
     return flags

@@ -10,6 +10,7 @@ from bayplan.build.cache import drop_entry
 from bayplan.build.compile_library import compile_library
 from bayplan.build.compilers import find_compiler
 from bayplan.build.flags import choose_flags
+from bayplan.targets.c_names import sanitise
 
 if TYPE_CHECKING:
     from bayplan.runtime.binding import Runtime
@@ -19,7 +20,7 @@ class LoadedProgram:
     """A compiled program in this process.
 
     Attributes:
-        name: of the program.
+        name: of the program, as C spells it.
         entry: address of its `NAME_argv` function, for `Context.call`.
         path: the library's file.
         library: keeps the code loaded.
@@ -43,8 +44,9 @@ def load_program(source: str, name: str) -> LoadedProgram:
         NoCompiler: There is no compiler.
         CompileError: The compiler failed.
     """
-    path, library = _load(source, name, ("-lm",))
-    return LoadedProgram(name, path, library)
+    symbol = sanitise(name)
+    path, library = _load(source, symbol, ("-lm",))
+    return LoadedProgram(symbol, path, library)
 
 
 def _load(source: str, name: str, libraries: tuple[str, ...]) -> tuple[Path, ctypes.CDLL]:

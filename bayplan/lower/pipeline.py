@@ -39,6 +39,8 @@ BEFORE_READABLE: Final = (
     "infer_allocation_bounds",
     # Order: after all that changes what is touched of inputs and outputs.
     "add_image_checks",
+    # Order: the arguments were collected, by their sources, before add_image_checks.
+    "drop_buffer_sources",
     "remove_undef",
     "fold_storage",
     # Order: after fold_storage, so that what is fetched is what is stored.
@@ -71,7 +73,11 @@ BEFORE_READABLE: Final = (
     "free_early",
     "plan_storage",
 )
-AFTER_READABLE: Final = ("eliminate_common_subexpressions",)
+AFTER_READABLE: Final = (
+    # Order: before common subexpressions get names, which would hide narrow operands.
+    "recover_intrinsics",
+    "eliminate_common_subexpressions",
+)
 
 # What ir.verify may demand of the statement after a pass.
 _STAGE_AFTER: Final = {
@@ -119,9 +125,11 @@ def prepare(functions: Sequence[Function], target: Any) -> Lowering:
     from bayplan.lower.apply_wrappers import apply_wrappers
     from bayplan.lower.build_environment import build_environment
     from bayplan.lower.find_realization_order import find_realization_order
+    from bayplan.lower.simplify_definitions import simplify_definitions
     from bayplan.lower.simplify_specializations import simplify_specializations
 
     env = build_environment(functions)
+    simplify_definitions(env)
     # Order: before the order is found, as wrappers change who calls whom.
     apply_wrappers(env)
     lowering = Lowering([f.name for f in functions], env, target)

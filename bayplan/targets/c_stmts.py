@@ -357,14 +357,50 @@ class StatementWriter:
         scope = dict(w.scope)
         c_type = memory_type(s.type)
         w.begin_statement(*s.extents, s.condition)
+        elements = self._count_elements(s)
+        name = w.declare(s.name, f"{c_type} *", short=False)
+        w.heap.append((name, c_type, s.name))
+        self._heap[s.name] = name
+        w.line(f"/* {self._describe(s, 'heap')} */")
+        total = f"({elements} + {s.padding})" if s.padding else elements
+        size = f"(uint64_t){total} * {s.type.bytes()}"
+        if elements.isdigit():
+            size = f"UINT64_C({(int(elements) + s.padding) * s.type.bytes()})"
+        conditional = not elements.isdigit() or elements == "0"
+        if conditional:
+            w.line(f"if ({elements} > 0) {{")
+            w.depth += 1
+        w.line(f"{name} = ctx->alloc(ctx, {size}, 64, {string_literal(s.name)});")
+        memory = ErrorSite(
+            OutOfMemory, f"no memory for {s.name}: {{0}} bytes", self._where(s.name)
+        )
+        self._fail(f"{name} == NULL", memory, f"bp_uint({size})", 1)
+        if conditional:
+            w.depth -= 1
+            w.line("}")
+        self.write(s.body)
+        if s.name in self._heap:
+            self._release(s.name)
+        w.scope = scope
+
+    def _count_elements(self, s: S.Allocate) -> str:
+        """The number of elements, checked against what indices reach; 0 where not needed."""
+        w = self.w
         size_bytes = s.type.bytes()
+        constants = [build.constant_value(e) for e in s.extents]
+        always = build.is_const(s.condition, 1)
+        if always and None not in constants:
+            product = 1
+            for value in constants:
+                product *= max(0, int(value or 0))
+            if product <= _INT32_MAX - s.padding:
+                return str(product)
         count = ""
         for extent in s.extents:
             text = w.scalar(extent)[0]
             count = f"bp_times({count}, {text})" if count else f"bp_times(1, {text})"
-        if not count:
-            count = "1"
-        if not build.is_const(s.condition, 1):
+        count = count or "1"
+        if not always:
             condition = w.scalar(s.condition)
             count = f"{wrap(condition, LOGIC - 1)} ? {count} : 0"
         elements = w.local("int64_t", count)[0]
@@ -381,27 +417,7 @@ class StatementWriter:
             f"bp_int({_INT32_MAX})",
             3,
         )
-        name = w.declare(s.name, f"{c_type} *", short=False)
-        w.heap.append((name, c_type, s.name))
-        self._heap[s.name] = name
-        w.line(f"/* {self._describe(s, 'heap')} */")
-        total = f"{elements} + {s.padding}" if s.padding else elements
-        size = f"(uint64_t)({total}) * {size_bytes}" if s.padding else (
-            f"(uint64_t){elements} * {size_bytes}"
-        )
-        w.line(f"if ({elements} > 0) {{")
-        w.depth += 1
-        w.line(f"{name} = ctx->alloc(ctx, {size}, 64, {string_literal(s.name)});")
-        memory = ErrorSite(
-            OutOfMemory, f"no memory for {s.name}: {{0}} bytes", self._where(s.name)
-        )
-        self._fail(f"{name} == NULL", memory, f"bp_uint({size})", 1)
-        w.depth -= 1
-        w.line("}")
-        self.write(s.body)
-        if s.name in self._heap:
-            self._release(s.name)
-        w.scope = scope
+        return elements
 
     def _where(self, name: str) -> Any:
         origin = self.emission.program.origins.get(name)
