@@ -272,6 +272,10 @@ class _InferBounds(Rewriter):
         if function.name not in self.in_pipeline:
             for bound in function.schedule.bounds:
                 body = self._apply_bound(body, stage, bound, loop)
+        if box is None and function.name in self.inner_productions:
+            # It stands in the program, but what uses it is never reached.
+            nowhere = [Interval(int32(0), int32(-1)) for _ in function.args]
+            box = Box(nowhere)
         for dim, interval in enumerate(box if box is not None else ()):
             stem = stage.prefix + function.args[dim]
             low, high = interval.min, interval.max
