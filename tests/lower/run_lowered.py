@@ -52,7 +52,7 @@ def run(
     allowed: list[Any] | None = None,
     **options: Any,
 ) -> Run:
-    """Runs `build(hl, **options)` on an output of the extents; reads outside `allowed` are faults."""
+    """Runs `build(hl, **options)` on an output; reads outside of `allowed` are faults."""
     read: list[Any] = []
 
     def image(*where: int) -> int:
