@@ -13,14 +13,15 @@ from typing import Any, Final
 
 from bayplan.analysis.linear import ZERO, Linear, cache, is_index_type, linear_of
 from bayplan.ir.build import const, logical_not
-from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Call, Const, Expr, Max, Min, Not, Or, Variable
-from bayplan.ir.walk import free_variables
+from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Call, Const, Div, Expr, Max, Min, Not, Or, Variable
+from bayplan.ir.walk import free_variables, substitute
 
 Range = tuple[int | None, int | None]
 
 _UNBOUNDED: Final[Range] = (None, None)
 _UNALIGNED: Final = (1, 0)
-_TABLES: Final = ("owners", "bounds", "alignments", "truths", "lower", "values")
+_MOST_EXPANSIONS: Final = 4
+_TABLES: Final = ("owners", "bounds", "alignments", "truths", "lower", "values", "definitions")
 
 
 class Facts:
@@ -40,6 +41,7 @@ class Facts:
         truths: conditions known to hold (True) or fail (False).
         lower: terms of a linear form -> a constant it is at least.
         values: variables that stand for another expression wherever they occur.
+        definitions: values of lets whose names are kept.
         forms: per variable, in the order known in this scope, linear forms that are at least 0.
         simplified, ranges, aligned, simplifier: memos; only `analysis` touches them.
     """
@@ -54,6 +56,7 @@ class Facts:
         "truths",
         "lower",
         "values",
+        "definitions",
         "forms",
         "simplified",
         "ranges",
@@ -72,6 +75,7 @@ class Facts:
         self.truths: dict[Expr, bool] = {} if parent is None else parent.truths
         self.lower: dict[frozenset[tuple[Expr, int]], int] = {} if parent is None else parent.lower
         self.values: dict[str, Expr] = {} if parent is None else parent.values
+        self.definitions: dict[str, Expr] = {} if parent is None else parent.definitions
         self.forms: dict[str, list[Linear]] = {}
         self.simplified: dict[Expr, Expr] = {}
         self.ranges: dict[Expr, Range] = {}
@@ -187,6 +191,25 @@ class Facts:
         simplified = simplify(condition, self.parent)
         if simplified is not condition:
             self._assume(simplified, True)
+        return self
+
+    def assume_checked(self, condition: Expr) -> Facts:
+        """As `assume`, also in terms of what the names of lets stand for: for checks of the call.
+
+        That a required minimum, which is a minimum of several, is not below the buffer's says as
+        much of each of the several.
+        """
+        from bayplan.analysis.simplify import simplify
+
+        self.assume(condition)
+        for _ in range(_MOST_EXPANSIONS):
+            free = free_variables(condition)
+            known = {n: self.definitions[n] for n in free if n in self.definitions}
+            if not known:
+                break
+            # Without facts, so that the answer is remembered for the whole compilation.
+            condition = simplify(substitute(known, condition))
+            self._assume(condition, True)
         return self
 
     def _assume(self, condition: Any, holds: bool) -> None:
@@ -308,6 +331,7 @@ class Facts:
         if value.type.kind not in ("int", "uint"):
             return inner
         inner._own("bounds")[name] = range_of(value, self)
+        inner._own("definitions")[name] = value
         if is_index_type(value.type):
             modulus, remainder = alignment_of(value, self)
             if modulus != 1:
@@ -317,8 +341,22 @@ class Facts:
                 own = Linear({Variable(value.type, name): 1}, 0).plus(form, -1)
                 inner.add_form(own, name)
                 inner.add_form(own.times(-1), name)
-                inner._add_sides(Linear({Variable(value.type, name): 1}, 0), form, name)
+                own = Linear({Variable(value.type, name): 1}, 0)
+                inner._add_sides(own, form, name)
+                inner._add_quotient(own.plus_constant(-form.constant), form)
         return inner
+
+    def _add_quotient(self, own: Linear, form: Linear) -> None:
+        """Know that q == x / c means c q <= x <= c q + c - 1."""
+        if len(form.terms) != 1:
+            return
+        ((atom, c),) = form.terms.items()
+        if c != 1 or type(atom) is not Div or type(atom.b) is not Const or atom.b.value <= 0:
+            return
+        by = int(atom.b.value)
+        rest = linear_of(atom.a).plus(own, -by)
+        self.add_form(rest)
+        self.add_form(rest.times(-1).plus_constant(by - 1))
 
     def _add_sides(
         self, own: Linear, form: Linear, owner: str, choices: tuple[type, ...] = (Min, Max)

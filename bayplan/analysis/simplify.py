@@ -25,7 +25,6 @@ from bayplan.ir.build import const, constant_value
 from bayplan.ir.exprs import Const, Expr
 from bayplan.ir.node import Node
 from bayplan.ir.types import Type
-from bayplan.ir.walk import free_variables
 
 N = TypeVar("N", bound=Node)
 

@@ -163,7 +163,7 @@ class _Statements:
         for inner in s.stmts:
             result = self.run(inner, facts)
             if type(inner) is AssertStmt and not reads_memory(inner.condition):
-                facts = facts.child().assume(inner.condition)
+                facts = facts.child().assume_checked(inner.condition)
             last = results[-1] if results else None
             if type(result) is IfThenElse and type(last) is IfThenElse:
                 merged = _merged_branches(last, result)

@@ -43,6 +43,7 @@ from bayplan.ir.stmts import (
 )
 from bayplan.ir.walk import Rewriter, free_variables, substitute
 from bayplan.lower.context import Lowering
+from bayplan.lower.names import term_name
 
 _TRIVIAL: Final = (Const, Variable, StringImm)
 
@@ -231,7 +232,7 @@ class _Namer(Rewriter):
     def _name(self, node: Any, rebuilt: Any) -> Any:
         if node not in self._shared:
             return rebuilt
-        name = self._lowering.unique_name("t")
+        name = term_name(self._lowering)
         self.lets.append((name, rebuilt))
         return Variable(rebuilt.type, name)
 

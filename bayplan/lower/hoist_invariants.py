@@ -32,6 +32,7 @@ from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt
 from bayplan.ir.walk import Rewriter, free_variables, substitute
 from bayplan.lower.context import Lowering
+from bayplan.lower.names import term_name
 
 _LEFT: Final = (ForKind.Serial, ForKind.Parallel)
 """Loops that code may move out of: those of devices are launches and threads."""
@@ -183,7 +184,7 @@ class _Mover(Rewriter):
             return Broadcast(self._name(e.value) if _is_worth(e.value) else e.value, e.lanes)
         found = self._named.get(e)
         if found is None:
-            name = self._lowering.unique_name("t")
+            name = term_name(self._lowering)
             self.moved.append((name, e))
             found = self._named[e] = Variable(e.type, name)
         return found

@@ -22,6 +22,15 @@ def value_index_of_storage(name: str, lowering: Lowering) -> int:
     return int(tail) if dot and tail.isdigit() else 0
 
 
+def term_name(lowering: Lowering) -> str:
+    """A new name for a value that a pass computes ahead: "t.v1", "t.v2", ...
+
+    With a dot inside and no number behind it, it is neither a parameter's nor a storage's name.
+    """
+    _, _, number = lowering.unique_name("t.v").partition("$")
+    return f"t.v{number or 0}"
+
+
 def func_of_loop(loop: str, lowering: Lowering) -> str:
     """The Func that the loop `loop` ("f.s0.x.xi") belongs to, "" where there is none."""
     at = loop.find(".s")
