@@ -106,7 +106,7 @@ def main() -> None:
     import numpy as np
 
     import bayplan as hl
-    from bayplan import imageio
+    from bayplan import driver, imageio
 
     app = camera_pipe.build(hl)
     mosaic = expose(load_photograph(), app.values)
@@ -124,11 +124,15 @@ def main() -> None:
     }
     prepared = harness.Prepared(hl, app, arrays, app.mins, extents)
     prepared.run()
+    counted = driver.context().counts.peak_bytes
     options.output.parent.mkdir(parents=True, exist_ok=True)
     imageio.imwrite(options.output, prepared.out)
     print(f"developed {PHOTOGRAPH}: {width} x {height} pixels, written to {options.output}\n")
 
-    print(hl.Pipeline(app.output).storage(list(extents)))
+    report = hl.Pipeline(app.output).storage(list(extents))
+    print(report)
+    fewer = ", as not all workers worked at once" if counted < report.peak_bytes else ""
+    print(f"counted by the allocator of the call: {counted:,} bytes at its peak{fewer}\n")
     best, count = time_calls(prepared.run, options.seconds)
     rate = width * height / best / 1e6
     print(f"time  {best * 1e3:.2f} ms, best of {count} calls ({rate:.0f} million pixels a second)")

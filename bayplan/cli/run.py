@@ -54,7 +54,7 @@ def run_program(spec: str, arguments: tuple[str, ...], flags: dict[str, Any]) ->
     measurement = None
     if flags["benchmarks"]:
         measurement = measure(prepared.run, flags["benchmark_min_time"])
-    peak_bytes = _peak_bytes(prepared) if flags["track_memory"] else None
+    peak_bytes = _count_peak_bytes(prepared) if flags["track_memory"] else None
     saved = _save(prepared, quiet=flags["quiet"])
     if flags["as_json"]:
         show_json(_as_json(prepared, saved, compile_seconds, measurement, peak_bytes))
@@ -83,9 +83,12 @@ def _describe(program: Program, as_json: bool) -> None:
         print(f'  {direction} "{name}": {text}')
 
 
-def _peak_bytes(prepared: Prepared) -> int:
-    report = prepared.program.pipeline.storage(prepared.buffers)
-    return int(report.peak_bytes)
+def _count_peak_bytes(prepared: Prepared) -> int:
+    """The most bytes that the allocator of one call had given out at one time."""
+    from bayplan import driver
+
+    prepared.run()
+    return int(driver.context().counts.peak_bytes)
 
 
 def _save(prepared: Prepared, *, quiet: bool) -> list[tuple[str, Box, str]]:
