@@ -212,6 +212,9 @@ def _saturating_cast(c: Call) -> Expr:
 
 
 def _saturating_float(a: Expr, t: Type) -> Expr:
+    if a.type.width == 16:
+        # float16 holds the limits of no wider type.
+        a = build.cast(Type("float", 32, a.type.lane_count), a)
     source = a.type
     low, high = int(t.min_value()), int(t.max_value())
     bottom, top = _const(source, float(low)), _const(source, float(high))

@@ -256,3 +256,10 @@ def test_floats(kind: str, bits: int) -> None:
 
 def test_functions_of_float32() -> None:
     compare(ON_FLOAT32, "Float", 32, False, rtol=2e-4)
+
+
+def test_float16() -> None:
+    table = {name: build for name, build in EXACT.items() if "mod" not in name}
+    table |= {name: SMALL[name] for name in ("add", "sub", "mul", "neg", "square")}
+    table |= {name: ON_FLOATS[name] for name in ("floor", "round", "sqrt", "sin", "to i32", "bits")}
+    compare(table, "Float", 16, False, rtol=2e-3)
