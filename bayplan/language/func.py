@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from bayplan.ir.errors import DefinitionError, ScheduleError
 from bayplan.ir.types import Type
+from bayplan.language import changes
 from bayplan.language.definition import new_function, output_parameters
 from bayplan.language.expr import Expr, Operators
 from bayplan.language.func_ref import FuncRef, UnevaluatedFuncRefExpr, value_nodes
@@ -233,6 +234,24 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
     def output_buffer(self) -> Any:
         """The buffer that the value is written to, to constrain it."""
         return _only(self.output_buffers(), self.name())
+
+    def may_alias(self, *images: Any) -> Self:
+        """Let the output be written into memory that an input is read from.
+
+        Without it, a call whose output shares bytes with an input is refused. With it, whether
+        the schedule gives the same values in place is checked when the pipeline is compiled.
+
+        Args:
+            images: ImageParams, or the Buffers that are read.
+        """
+        for output in self.output_buffers():
+            aliases = output.parameter().aliases
+            for image in images:
+                source = image.parameter() if hasattr(image, "parameter") else image
+                if not any(known is source for known in aliases):
+                    aliases.append(source)
+        changes.bump()
+        return self
 
     # Tracing.
 

@@ -56,15 +56,6 @@ def test_b07_reading_what_was_overwritten_is_refused(offset: int, parallel: bool
         out.compile_jit()
 
 
-def test_b07_reading_ahead_in_a_serial_loop_is_fine() -> None:
-    out, source = _increment(offset=1)
-    out.may_alias(source)
-    data = np.arange(11, dtype=np.int32)
-    source.set(hl.Buffer(data))
-    out.realize(hl.Buffer(data[:10]))
-    np.testing.assert_array_equal(data, [*range(2, 12), 10])
-
-
 def test_b07_views_that_only_touch_are_accepted() -> None:
     out, source = _increment(hl.TailStrategy.ShiftInwards)
     data = np.arange(20, dtype=np.int32)
