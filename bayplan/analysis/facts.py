@@ -13,7 +13,23 @@ from typing import Any, Final
 
 from bayplan.analysis.linear import ZERO, Linear, cache, is_index_type, linear_of
 from bayplan.ir.build import const, logical_not
-from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Call, Const, Div, Expr, Max, Min, Not, Or, Variable
+from bayplan.ir.exprs import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    And,
+    Call,
+    Const,
+    Div,
+    Expr,
+    Max,
+    Min,
+    Not,
+    Or,
+    Variable,
+)
 from bayplan.ir.walk import free_variables, substitute
 
 Range = tuple[int | None, int | None]
@@ -67,7 +83,7 @@ class Facts:
 
     def __init__(self, parent: Facts | None = None) -> None:
         self.parent = parent
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.owners: dict[str, Facts] = {} if parent is None else parent.owners
         self.floor: Facts = self if parent is None else parent.floor
         self.bounds: dict[str, Range] = {} if parent is None else parent.bounds

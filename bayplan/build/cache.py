@@ -89,7 +89,11 @@ def _own_folder(key: str) -> Path:
         pid = os.getpid()
         path = str(known)
         # A forked child must not remove its parent's folder.
-        atexit.register(lambda: os.getpid() == pid and shutil.rmtree(path, ignore_errors=True))
+        def remove() -> None:
+            if os.getpid() == pid:
+                shutil.rmtree(path, ignore_errors=True)
+
+        atexit.register(remove)
     return known
 
 

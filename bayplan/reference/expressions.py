@@ -158,7 +158,8 @@ class Values:
             whole = np.frompyfunc(int, 1, 1)(np.nan_to_num(args[0]))
             return integers.saturate(whole, t)
         if name in ("div_round_to_zero", "mod_round_to_zero"):
-            return _round_to_zero(name, *[integers.exact(a) for a in args], t)
+            a, b = (integers.exact(arg) for arg in args)
+            return _round_to_zero(name, a, b, t)
         wrapping = integers.WRAPPING.get(name)
         if wrapping is not None:
             return integers.wrap(wrapping(*[integers.exact(a) for a in args]), t)
