@@ -51,6 +51,7 @@ class InjectRealization(Rewriter):
         self._compute_level: LoopLevel = functions[0].schedule.compute_level
         self.found_compute_level = False
         self.found_store_levels: set[str] = set()
+        self._realized: set[str] = set()
 
     def found_all_levels(self) -> bool:
         """Whether the compute level and all store levels were met."""
@@ -87,7 +88,7 @@ class InjectRealization(Rewriter):
             if function.schedule.store_level.match(loop):
                 self.found_store_levels.add(function.name)
                 used = is_output or function.name in self._calls(body)
-                if used and not _is_realized(function.name, body):
+                if used and not self._is_realized(function, body):
                     body = self._realize(body, function, is_output)
         for function in self._functions:
             schedule = function.schedule
@@ -114,7 +115,7 @@ class InjectRealization(Rewriter):
 
     def _produce_and_consume(self, consumer: Stmt) -> Stmt:
         skipped = [
-            _is_realized(f.name, consumer) or not (is_output or f.name in self._calls(consumer))
+            self._is_realized(f, consumer) or not (is_output or f.name in self._calls(consumer))
             for f, is_output in zip(self._functions, self._are_outputs, strict=True)
         ]
         if all(skipped):
@@ -135,7 +136,12 @@ class InjectRealization(Rewriter):
                 consumer = ProducerConsumer(function.name, False, consumer)
         return producer if is_nothing(consumer) else block([producer, consumer])
 
+    def _is_realized(self, function: Function, stmt: Stmt) -> bool:
+        # Nobody else realizes the Funcs of this group.
+        return function.name in self._realized and _is_realized(function.name, stmt)
+
     def _realize(self, stmt: Stmt, function: Function, is_output: bool) -> Stmt:
+        self._realized.add(function.name)
         if not is_output:
             bounds: list[tuple[Expr, Expr]] = []
             for arg in function.args:
