@@ -11,6 +11,7 @@ from bayplan.ir.build import const
 from bayplan.ir.errors import TypeMismatchError
 from bayplan.ir.exprs import NE, Broadcast, Call, CallKind, Cast, Const, Expr
 from bayplan.ir.types import BOOL, Float, Int, Type
+from bayplan.language.constant_range import fits
 
 
 def constant(t: Type, value: int | float) -> Expr:
@@ -161,7 +162,7 @@ def lossless_cast(t: Type, e: Expr) -> Expr | None:
         if t.kind != "float" and not float(e.value).is_integer():
             return None
         return const(t, e.value)
-    return None
+    return cast_node(t, e) if fits(t, e) else None
 
 
 def as_float(e: Expr) -> Expr:
