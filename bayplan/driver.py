@@ -25,6 +25,7 @@ from bayplan.ir.errors import (
 from bayplan.ir.node import compilation
 from bayplan.language import changes
 from bayplan.language.buffer import Buffer
+from bayplan.language.fingerprint import fingerprint
 from bayplan.language.function import Function
 from bayplan.language.parameter import Parameter
 from bayplan.lower.pipeline import lower
@@ -52,12 +53,23 @@ class CompiledPipeline:
         self.functions = tuple(functions)
         self.target = target
         self.changes = changes.count()
+        self.fingerprint = fingerprint(functions)
         with compilation():
             self.program: LoweredProgram = lower(list(functions), target, name)
             emitted = c.emit(self.program)
         self.source: str = emitted.source
         self.sites: list[ErrorSite] = emitted.sites
         self._loaded: Any = None
+
+    def is_current(self) -> bool:
+        """Whether the pipeline is still what was compiled."""
+        count = changes.count()
+        if self.changes != count:
+            if self.fingerprint != fingerprint(self.functions):
+                return False
+            # Something else was changed; look again only after the next change.
+            self.changes = count
+        return True
 
     @property
     def arguments(self) -> list[Argument]:
@@ -133,7 +145,7 @@ def compile_pipeline(
     key = (*[id(f) for f in functions], str(target), title)
     with _kept_lock:
         found = _kept.get(key)
-        if found is not None and found.changes == changes.count():
+        if found is not None and found.is_current():
             _kept.move_to_end(key)
             return found
     compiled = CompiledPipeline(functions, target, title)
