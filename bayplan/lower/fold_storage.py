@@ -9,10 +9,11 @@ bytes saved. (The emitter turns the remainder by a power of two into a mask on i
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from bayplan.analysis.bounds import box_provided, box_required, find_constant_bound
-from bayplan.analysis.box import Box, merge
+from bayplan.analysis.bounds import boxes_provided, boxes_required, find_constant_bound
+from bayplan.analysis.box import Box, merge_boxes
 from bayplan.analysis.facts import Facts
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.monotonic import Monotonic, is_monotonic
@@ -53,7 +54,9 @@ def fold_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     Raises:
         FoldError: A fold that was asked for is too small, or cannot be.
     """
-    return _Unmark()(_FoldStorage(lowering)(stmt))
+    finder = _FoldStorage(lowering, _Accesses(stmt, lowering))
+    stmt = finder(stmt)
+    return _ApplyFolds(finder.folds)(stmt)
 
 
 class Fold:
@@ -72,21 +75,16 @@ class Fold:
         self.head = head
 
 
-class _Unmark(Rewriter):
-    def rewrite_Evaluate(self, node: Evaluate) -> Stmt:
-        return build.nothing() if sliding_func(node) else node
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
-
-
 class _FoldStorage(Rewriter):
     memoise = False
 
-    def __init__(self, lowering: Lowering) -> None:
+    def __init__(self, lowering: Lowering, accesses: _Accesses) -> None:
         super().__init__()
         self.lowering = lowering
+        self.accesses = accesses
         self.facts = Facts()
+        # By name, one entry per realization in the order of the program.
+        self.folds: dict[str, list[list[Fold]]] = {}
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -103,6 +101,7 @@ class _FoldStorage(Rewriter):
         return node if body is node.body else LetStmt(node.name, node.value, body)
 
     def rewrite_For(self, node: For) -> Stmt:
+        self.accesses.facts[node.name] = self.facts
         body = self._inside(self.facts.loop(node.name, node.min, node.extent), node.body)
         if body is node.body:
             return node
@@ -110,22 +109,26 @@ class _FoldStorage(Rewriter):
 
     def rewrite_Realize(self, node: Realize) -> Stmt:
         body = self(node.body)
+        found = self.folds.setdefault(node.name, [])
         function = self.lowering.env.get(node.name)
         if function is None:
+            found.append([])
             return self._with(node, node.bounds, body)
-        producers = sum(
-            [
-                type(n) is ProducerConsumer and n.is_producer and n.name == node.name
-                for n in iterate(body)
-            ]
-        )
-        attempt = _FoldFunction(function, producers != 1, self.facts, self.lowering)
-        body = attempt(body)
+        producers = self.accesses.producers[node.name]
+        if producers > 1:
+            producers = _count_producers(node)
+        attempt = _FoldFunction(function, producers != 1, self.lowering, self.accesses)
+        schedule = function.schedule
+        if schedule.compute_level != schedule.store_level:
+            # Else there is no loop in between.
+            body = attempt(body)
         _check_requests(function, attempt)
-        bounds = list(node.bounds)
+        found.append(attempt.folds)
+        bounds = node.bounds
         for fold in attempt.folds:
-            bounds[fold.dim] = (build.int32(0), fold.factor)
-        result = self._with(node, tuple(bounds), body)
+            ring = (build.int32(0), fold.factor)
+            bounds = (*bounds[: fold.dim], ring, *bounds[fold.dim + 1 :])
+        result = self._with(node, bounds, body)
         for fold in attempt.folds:
             if fold.head:
                 result = count_footprint(result, fold.head, node.bounds[fold.dim], fold.forward)
@@ -155,31 +158,110 @@ def _check_requests(function: Function, attempt: _FoldFunction) -> None:
         )
 
 
-class _Remainder(Rewriter):
-    """Takes one coordinate of all uses of a Func modulo the factor."""
+def _count_producers(stmt: Stmt) -> int:
+    name = stmt.name  # type: ignore[attr-defined]
+    found = [n for n in iterate(stmt) if type(n) is ProducerConsumer and n.name == name]
+    return sum([n.is_producer for n in found])
 
-    def __init__(self, func: str, dim: int, factor: Expr) -> None:
+
+class _ApplyFolds(Rewriter):
+    """Takes the coordinates of folded dimensions modulo their factors; drops markers."""
+
+    def __init__(self, folds: dict[str, list[list[Fold]]]) -> None:
         super().__init__()
-        self.func = func
-        self.dim = dim
-        self.factor = factor
+        self.waiting = {name: list(reversed(found)) for name, found in folds.items()}
+        self.active: dict[str, list[Fold]] = {}
+        self.met: set[str] = set()
 
-    def _folded(self, args: list[Expr]) -> tuple[Expr, ...]:
-        args[self.dim] = build.mod(args[self.dim], self.factor)
+    def _folded(self, name: str, args: list[Expr]) -> tuple[Expr, ...]:
+        for fold in self.active[name]:
+            args[fold.dim] = build.mod(args[fold.dim], fold.factor)
         return tuple(args)
 
+    def rewrite_Realize(self, node: Realize) -> Stmt:
+        folds = self.waiting[node.name].pop()
+        if node.name in self.met:
+            # The same calls mean another ring in another realization of the Func.
+            self.forget()
+        self.met.add(node.name)
+        self.active[node.name] = folds
+        result: Stmt = self.rebuild(node)
+        del self.active[node.name]
+        return result
+
     def rewrite_Call(self, node: Call) -> Expr:
-        if node.kind is not CallKind.FUNC or node.name != self.func:
+        if node.kind is not CallKind.FUNC or not self.active.get(node.name):
             return self.rebuild(node)  # type: ignore[no-any-return]
-        args = self._folded([self(arg) for arg in node.args])
+        args = self._folded(node.name, [self(arg) for arg in node.args])
         return Call(node.type, node.name, args, node.kind, node.target, node.value_index)
 
     def rewrite_Provide(self, node: Provide) -> Stmt:
         result: Provide = self.rebuild(node)
-        if node.name != self.func:
+        if not self.active.get(node.name):
             return result
-        args = self._folded(list(result.args))
+        args = self._folded(node.name, list(result.args))
         return Provide(result.name, result.values, args, result.predicate)
+
+    def rewrite_Evaluate(self, node: Evaluate) -> Stmt:
+        return build.nothing() if sliding_func(node) else node
+
+
+class _Accesses:
+    """What all Funcs touch, found once for all of them.
+
+    Attributes:
+        producers: how often each Func is produced.
+        by_vectors: (name, dimension) where the coordinate differs between the lanes of a vector.
+        facts: what is known around each loop, by its variable; filled on the way down.
+    """
+
+    def __init__(self, stmt: Stmt, lowering: Lowering) -> None:
+        self._bounds = lowering.func_bounds
+        self._boxes: dict[tuple[str, bool], dict[str, Box]] = {}
+        self.producers: Counter[str] = Counter()
+        self.by_vectors: set[tuple[str, int]] = set()
+        self.facts: dict[str, Facts] = {}
+        varying: set[str] = set()
+        used: list[Any] = []
+        # Lets stand outside of what they are used in, so parents come first.
+        for n in iterate(stmt):
+            cls = type(n)
+            if cls is ProducerConsumer:
+                self.producers[n.name] += n.is_producer
+            elif cls is For or cls is LetStmt:
+                if self._varies(n, varying):
+                    varying.add(n.name)
+            elif cls is Provide or (cls is Call and n.kind is CallKind.FUNC):
+                used.append(n)
+        if varying:
+            for n in used:
+                for dim, arg in enumerate(n.args):
+                    if _depends_on(arg, varying):
+                        self.by_vectors.add((n.name, dim))
+
+    @staticmethod
+    def _varies(n: Any, varying: set[str]) -> bool:
+        """Whether a loop or let gives a name values that differ between lanes."""
+        if type(n) is For:
+            return n.kind is ForKind.Vectorized
+        return bool(varying) and _depends_on(n.value, varying)
+
+    def touched(self, loop: For, name: str, guarded: bool) -> Box | None:
+        """The box of a Func that one iteration touches, guards looked at or not.
+
+        Folds of other Funcs do not change it, so what was found in a loop stays true.
+        """
+        boxes = self._boxes.get((loop.name, guarded))
+        if boxes is None:
+            body = loop.body if guarded else _WithoutGuards()(loop.body)
+            provided = boxes_provided(body, {}, self._bounds)
+            boxes = merge_boxes(provided, boxes_required(body, {}, self._bounds))
+            self._boxes[loop.name, guarded] = boxes
+        return boxes.get(name)
+
+
+def _depends_on(e: Expr, names: set[str]) -> bool:
+    return not free_variables(e).isdisjoint(names)
 
 
 class _WithoutGuards(Rewriter):
@@ -204,12 +286,16 @@ class _FoldFunction(Rewriter):
     memoise = False
 
     def __init__(
-        self, function: Function, explicit_only: bool, facts: Facts, lowering: Lowering
+        self,
+        function: Function,
+        explicit_only: bool,
+        lowering: Lowering,
+        accesses: _Accesses,
     ) -> None:
         super().__init__()
+        self.accesses = accesses
         self.function = function
         self.explicit_only = explicit_only
-        self.facts = facts
         self.lowering = lowering
         self.folds: list[Fold] = []
         self.stopped_at = ""
@@ -223,6 +309,9 @@ class _FoldFunction(Rewriter):
     def rewrite_ProducerConsumer(self, node: ProducerConsumer) -> Stmt:
         return node if node.name == self.function.name else self.rebuild(node)
 
+    def rewrite_Provide(self, node: Provide) -> Stmt:
+        return node
+
     def rewrite_Block(self, node: Block) -> Stmt:
         for s in node.stmts:
             if sliding_func(s) == self.function.name:
@@ -231,16 +320,17 @@ class _FoldFunction(Rewriter):
         return self.rebuild(node)  # type: ignore[no-any-return]
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
-        outer = self.facts
-        self.facts = outer.let(node.name, node.value)
-        self.inner[node.name] = self._expand(node.value) if is_pure(node.value) else None
+        self.inner[node.name] = node.value if is_pure(node.value) else None
         body = self(node.body)
-        self.facts = outer
         return node if body is node.body else LetStmt(node.name, node.value, body)
 
     def _expand(self, e: Expr) -> Expr:
         """The expression without lets that stand inside the storage."""
-        values = {n: v for n in free_variables(e) if (v := self.inner.get(n)) is not None}
+        values: dict[str, Expr] = {}
+        for name in free_variables(e):
+            value = self.inner.get(name)
+            if value is not None:
+                values[name] = self._expand(value)
         return substitute(values, e) if values else e
 
     def rewrite_For(self, node: For) -> Stmt:
@@ -252,10 +342,7 @@ class _FoldFunction(Rewriter):
             return node
         body, go_on = self._fold_over(node)
         if go_on:
-            outer = self.facts
-            self.facts = outer.loop(node.name, node.min, node.extent)
             body = self(body)
-            self.facts = outer
         if body is node.body:
             return node
         return For(node.name, node.min, node.extent, node.kind, node.partition, body)
@@ -264,11 +351,12 @@ class _FoldFunction(Rewriter):
         """The body of the loop, and whether inner loops may be folded over too."""
         # Guards, such as those of rewound loops, are left out: a little more may be touched then,
         # but in a way that moves evenly. They are looked at only for a fold that was asked for.
-        plain = _WithoutGuards()(node.body)
-        body, go_on = self._fold_box(node, self._touched(plain))
+        before = len(self.folds)
+        name = self.function.name
+        body, go_on = self._fold_box(node, self.accesses.touched(node, name, guarded=False))
         asked = any(dim.fold_factor is not None for dim in self.function.schedule.storage_dims)
-        if asked and body is node.body and plain is not node.body:
-            return self._fold_box(node, self._touched(node.body))
+        if asked and len(self.folds) == before:
+            return self._fold_box(node, self.accesses.touched(node, name, guarded=True))
         return body, go_on
 
     def _fold_box(self, node: For, box: Box | None) -> tuple[Stmt, bool]:
@@ -290,19 +378,11 @@ class _FoldFunction(Rewriter):
                 return body, False
         return body, True
 
-    def _touched(self, body: Stmt) -> Box | None:
-        name, bounds = self.function.name, self.lowering.func_bounds
-        provided = box_provided(body, name, {}, bounds)
-        required = box_required(body, name, {}, bounds)
-        if provided is None or required is None:
-            return provided if required is None else required
-        return merge(provided, required)
-
     def _fold_dim(
         self, node: For, body: Stmt, dim: int, low: Expr, high: Expr
     ) -> tuple[Stmt, bool] | None:
         """The body folded in a dimension and whether iterations overlap; None if not folded."""
-        inside = self.facts.loop(node.name, node.min, node.extent)
+        inside = self.accesses.facts[node.name].loop(node.name, node.min, node.extent)
         low, high = simplify(low, inside), simplify(high, inside)
         if build.constant_value(low) is not None or build.constant_value(high) is not None:
             return None
@@ -329,11 +409,10 @@ class _FoldFunction(Rewriter):
                 head = self.lowering.unique_name(f"{self.function.name}.{request.var}.head")
                 body = check_footprint(self.function, request, node.name, dim, head, body)
         else:
-            found = self._factor(node, dim, extent, body)
+            found = self._factor(node, dim, extent)
             if found is None:
                 return None
             factor = found
-        body = _Remainder(self.function.name, dim, factor)(body)
         self.folds.append(Fold(dim, factor, forward, head))
         next_low = substitute({node.name: build.var(node.name) + 1}, low)
         return body, not can_prove(build.lt(high, next_low), inside)
@@ -349,25 +428,26 @@ class _FoldFunction(Rewriter):
         """The greatest extent that one iteration touches."""
         # The first iteration may touch more, where it makes a whole window.
         extent = high - low + 1
-        first = simplify(substitute({node.name: node.min}, extent), self.facts)
-        later = self.facts.loop(node.name, node.min + 1, node.extent - 1)
+        facts = self.accesses.facts[node.name]
+        first = simplify(substitute({node.name: node.min}, extent), facts)
+        later = facts.loop(node.name, node.min + 1, node.extent - 1)
         steady = simplify(extent, later)
         if first is steady:
             return first
-        everywhere = simplify(extent, self.facts.loop(node.name, node.min, node.extent))
+        everywhere = simplify(extent, facts.loop(node.name, node.min, node.extent))
         if build.constant_value(everywhere) is not None:
             return everywhere
         return simplify(build.maximum(first, steady), later)
 
-    def _factor(self, node: For, dim: int, extent: Expr, body: Stmt) -> Expr | None:
+    def _factor(self, node: For, dim: int, extent: Expr) -> Expr | None:
         """The factor of a fold that was not asked for; None where it does not pay or is unknown."""
-        if _vector_access(body, self.function.name, dim):
+        if (self.function.name, dim) in self.accesses.by_vectors:
             return None
         last = node.min + node.extent - 1
         scope = {node.name: Interval(node.min, last)}
         bound = find_constant_bound(extent, "upper", scope)
         if bound is None:
-            extent = simplify(self._expand(extent), self.facts)
+            extent = simplify(self._expand(extent), self.accesses.facts[node.name])
             bound = find_constant_bound(extent, "upper", scope)
         if bound is not None:
             value = build.constant_value(bound)
@@ -403,27 +483,3 @@ def _uses(stmt: Stmt, func: str) -> bool:
         or (type(n) is Provide and n.name == func)
         for n in iterate(stmt)
     )
-
-
-def _depends_on(e: Expr, names: set[str]) -> bool:
-    return not free_variables(e).isdisjoint(names)
-
-
-def _vector_access(stmt: Stmt, func: str, dim: int) -> bool:
-    """Whether the coordinate in the dimension differs between the lanes of a vector."""
-    varying: set[str] = set()
-    # Lets stand outside of what they are used in, so parents come first.
-    for n in iterate(stmt):
-        if (type(n) is For and n.kind is ForKind.Vectorized) or (
-            type(n) is LetStmt and not free_variables(n.value).isdisjoint(varying)
-        ):
-            varying.add(n.name)
-    for n in iterate(stmt):
-        of_func = type(n) is Provide or (type(n) is Call and n.kind is CallKind.FUNC)
-        if (
-            of_func
-            and n.name == func  # type: ignore[attr-defined]
-            and not free_variables(n.args[dim]).isdisjoint(varying)  # type: ignore[attr-defined]
-        ):
-            return True
-    return False

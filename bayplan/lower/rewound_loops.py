@@ -7,8 +7,9 @@ from typing import Any, Protocol
 from bayplan.ir import build
 from bayplan.ir.exprs import LE, Expr
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
+from bayplan.ir.walk import Rewriter, free_variables, substitute
 from bayplan.lower.scoped import strip_likely
+from bayplan.lower.slide_function import Producers
 
 
 class Needs(Protocol):
@@ -24,6 +25,7 @@ def guard_rewound_loop(
     slid: set[str],
     first: Expr,
     starts: list[tuple[str, Expr]],
+    producers: Producers,
 ) -> Stmt:
     """The body of a loop that now begins before its `min`.
 
@@ -34,15 +36,22 @@ def guard_rewound_loop(
         slid: Funcs that slide along it.
         first: where the loop begins now.
         starts: for Funcs that slide, the iteration in which their production begins.
+        producers: of the statements inside.
     """
-    return _Guard(loop, needs, slid, first, dict(starts))(body)  # type: ignore[no-any-return]
+    return _Guard(loop, needs, slid, first, dict(starts), producers)(body)  # type: ignore[no-any-return]
 
 
 class _Guard(Rewriter):
     memoise = False
 
     def __init__(
-        self, loop: For, needs: Needs, slid: set[str], first: Expr, starts: dict[str, Expr]
+        self,
+        loop: For,
+        needs: Needs,
+        slid: set[str],
+        first: Expr,
+        starts: dict[str, Expr],
+        producers: Producers,
     ) -> None:
         super().__init__()
         self.loop = loop
@@ -51,6 +60,7 @@ class _Guard(Rewriter):
         self.slid = slid
         self.first = first
         self.starts = starts
+        self.producers = producers
         # The iterations from which on conditions around let this place run.
         self.guards: list[Expr] = []
         # Lets that hold a value as of the first original iteration in the iterations before it.
@@ -72,12 +82,7 @@ class _Guard(Rewriter):
 
     def _warms_up_inside(self, body: Stmt) -> bool:
         """Whether a Func whose window begins before the original loop is produced in there."""
-        return any(
-            type(n) is ProducerConsumer
-            and n.is_producer
-            and self._start_of(n.name) is not self.loop.min
-            for n in iterate(body)
-        )
+        return any(self._start_of(name) is not self.loop.min for name in self.producers.of(body))
 
     def rewrite_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = strip_likely(node.condition)

@@ -13,6 +13,7 @@ from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Realize
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.lower.context import Lowering
 from bayplan.lower.scoped import strip_likely
+from bayplan.lower.slide_function import Producers
 
 
 def skip_stages(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -24,8 +25,9 @@ def skip_stages(stmt: Stmt, lowering: Lowering) -> Stmt:
 
     Order: after fold_storage; before flatten_storage, as it looks at calls of Funcs.
     """
-    candidates = _conditionally_used(stmt)
-    return _SkipStages(candidates)(stmt) if candidates else stmt
+    called = _Called()
+    candidates = _Candidates(stmt, called).names
+    return _SkipStages(candidates, called)(stmt) if candidates else stmt
 
 
 def _may_decide(condition: Expr) -> bool:
@@ -38,42 +40,109 @@ def _may_decide(condition: Expr) -> bool:
     )
 
 
-def _conditionally_used(stmt: Stmt) -> set[str]:
-    """Funcs that are called somewhere under a condition that may decide."""
-    names: set[str] = set()
-    seen: set[Node] = set()
-    for n in iterate(stmt):
-        cases: list[Any] = []
-        if type(n) is Select and _may_decide(n.condition):
-            cases = [n.true_value, n.false_value]
-        elif type(n) is IfThenElse and _may_decide(n.condition):
-            cases = [n.then_case, n.else_case]
-        elif type(n) is Call and n.name == "if_then_else" and _may_decide(n.args[0]):
-            cases = list(n.args[1:])
+class _Called:
+    """The Funcs that nodes call, remembered by node."""
+
+    def __init__(self) -> None:
+        self._known: dict[Node, frozenset[str]] = {}
+
+    def of(self, node: Any) -> frozenset[str]:
+        """Names of the Funcs that are called in the node."""
+        found = self._known.get(node)
+        if found is None:
+            found = frozenset()
+            for child in node.children():
+                inner = self.of(child)
+                if not inner <= found:
+                    found = found | inner if found else inner
+            if type(node) is Call and node.kind is CallKind.FUNC:
+                found = found | {node.name}
+            self._known[node] = found
+        return found
+
+
+class _Candidates:
+    """Finds the Funcs that may be skipped: (name) -> is there a condition on them known outside?
+
+    Names and realizations are numbered in the order in which they are met, so that a name is
+    known where a realization begins if its number is less.
+
+    Attributes:
+        names: the Funcs.
+    """
+
+    def __init__(self, stmt: Stmt, called: _Called) -> None:
+        self.names: set[str] = set()
+        self._called = called
+        self._producers = Producers()
+        self._place = 0
+        # When each name becomes known; for a let, when all that it speaks of is.
+        self._known_at: dict[str, int] = {}
+        self._realized_at: dict[str, int] = {}
+        self._conditions: list[tuple[int, frozenset[str]]] = []
+        self._seen: set[Node] = set()
+        self._visit(stmt)
+        for known_at, names in self._conditions:
+            self.names |= {n for n in names if self._realized_at.get(n, -1) > known_at}
+
+    def _visit(self, s: Any) -> None:
+        cls = type(s)
+        self._place += 1
+        if cls is Realize:
+            self._realized_at[s.name] = max(self._place, self._realized_at.get(s.name, -1))
+        elif cls is For:
+            self._known_at[s.name] = self._place
+        elif cls is LetStmt:
+            known = self._when_known(s.value)
+            self._known_at[s.name] = self._place if known is None else known
+        elif cls is IfThenElse:
+            self._condition(s.condition, [s.then_case, s.else_case])
+        for child in s.children():
+            if isinstance(child, Stmt):
+                self._visit(child)
+            else:
+                self._expr(child)
+
+    def _expr(self, root: Expr) -> None:
+        stack: list[Any] = [root]
+        while stack:
+            e = stack.pop()
+            if e in self._seen or not self._called.of(e):
+                continue
+            self._seen.add(e)
+            if type(e) is Select:
+                self._condition(e.condition, [e.true_value, e.false_value])
+            elif type(e) is Call and e.name == "if_then_else":
+                self._condition(e.args[0], list(e.args[1:]))
+            stack.extend(e.children())
+
+    def _condition(self, condition: Expr, cases: list[Any]) -> None:
+        names: frozenset[str] = frozenset()
         for case in cases:
             if case is not None:
-                _add_called(case, names, seen)
-    return names
+                names = names | self._called.of(case)
+        for case in cases:
+            if isinstance(case, Stmt):
+                # A case that holds the production needs no condition of its own.
+                names = names - self._producers.of(case)
+        if names:
+            known = self._when_known(condition)
+            if known is not None:
+                self._conditions.append((known, names))
 
-
-def _add_called(root: Node, names: set[str], seen: set[Node]) -> None:
-    stack = [root]
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if type(n) is Call and n.kind is CallKind.FUNC:
-            names.add(n.name)
-        stack.extend(n.children())
+    def _when_known(self, e: Expr) -> int | None:
+        if not _may_decide(e):
+            return None
+        return max([self._known_at.get(name, 0) for name in free_variables(e)], default=0)
 
 
 class _SkipStages(Rewriter):
     memoise = False
 
-    def __init__(self, candidates: set[str]) -> None:
+    def __init__(self, candidates: set[str], called: _Called) -> None:
         super().__init__()
         self.candidates = candidates
+        self.called = called
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -88,7 +157,7 @@ class _SkipStages(Rewriter):
                 # What this production calls is now called under a condition.
                 for n in iterate(body):
                     if type(n) is ProducerConsumer and n.is_producer and n.name == node.name:
-                        _add_called(n.body, self.candidates, set())
+                        self.candidates |= self.called.of(n.body)
                 condition = simplify(build.logical_and(condition, used))
         if body is node.body and condition is node.condition:
             return node

@@ -13,12 +13,35 @@ from bayplan.analysis.simplify import can_prove, simplify
 from bayplan.analysis.solve import solve_for_inner_interval
 from bayplan.ir import build
 from bayplan.ir.exprs import LE, Call, Expr, Variable
+from bayplan.ir.node import Node
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute, uses_variable
 from bayplan.language.function import Definition, Function
 from bayplan.lower.scoped import strip_likely
 
 _SOLVE_FOR = "rewound start"
+
+
+class Producers:
+    """The Funcs that statements produce, remembered by statement."""
+
+    def __init__(self) -> None:
+        self._known: dict[Node, frozenset[str]] = {}
+
+    def of(self, stmt: Node) -> frozenset[str]:
+        """Names of the Funcs produced in the statement."""
+        found = self._known.get(stmt)
+        if found is None:
+            found = frozenset()
+            for child in stmt.children():
+                if isinstance(child, Stmt):
+                    inner = self.of(child)
+                    if not inner <= found:
+                        found = found | inner if found else inner
+            if type(stmt) is ProducerConsumer and stmt.is_producer and stmt.name not in found:
+                found = found | {stmt.name}
+            self._known[stmt] = found
+        return found
 
 
 class _Window:
@@ -31,6 +54,24 @@ class _Window:
         self.low = low
         self.high = high
         self.up = True
+
+
+class _Binding:
+    """A let: its value, and the lets that the names in it mean. Expanded only when asked for."""
+
+    __slots__ = ("_expanded", "_names", "_value")
+
+    def __init__(self, value: Expr, names: dict[str, _Binding]) -> None:
+        self._value = value
+        self._names = names
+        self._expanded: Expr | None = None
+
+    def expanded(self) -> Expr:
+        """The value with all lets put in."""
+        if self._expanded is None:
+            values = {name: binding.expanded() for name, binding in self._names.items()}
+            self._expanded = substitute(values, self._value)
+        return self._expanded
 
 
 class SlideFunction(Rewriter):
@@ -53,6 +94,7 @@ class SlideFunction(Rewriter):
         lets: Mapping[str, Expr],
         facts: Facts,
         outer: Facts,
+        producers: Producers,
     ) -> None:
         """Takes the place where the Func is to slide.
 
@@ -65,6 +107,7 @@ class SlideFunction(Rewriter):
             lets: values of lets around the loop, as far as they are to be put in.
             facts: what is known inside the loop.
             outer: what is known around it, and in iterations before its first one.
+            producers: of the statements inside.
         """
         super().__init__()
         self.function = function
@@ -74,26 +117,41 @@ class SlideFunction(Rewriter):
         self.slid = slid
         self.facts = facts
         self.outer = outer
+        self.producers = producers
         self.new_start: Expr | None = None
-        self.lets = dict(lets)
+        # Lets by name, for the place at hand: names are defined again further in.
+        self.lets: dict[str, _Binding] = {name: _Binding(value, {}) for name, value in lets.items()}
         self.inner_loops: list[str] = []
         # New values of the lets that define the region, and the loop in whose body they stand.
         self.replacements: dict[str, Expr] = {}
         self.producer_depth = -1
 
     def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
+        if isinstance(node, Expr):
+            return node
+        if self.new_start is None and not self._made_in(node):
+            # Nothing is made here, and nothing has to be guarded yet.
+            return node
+        return super().__call__(node)
 
     # Scopes.
 
     def expand(self, e: Expr) -> Expr:
         """The expression in terms of loop variables and of what is defined outside the loop."""
-        used = {name: self.lets[name] for name in free_variables(e) if name in self.lets}
-        return substitute(used, e) if used else e
+        return self._bind(e).expanded()
+
+    def _bind(self, value: Expr) -> _Binding:
+        lets = self.lets
+        return _Binding(value, {n: lets[n] for n in free_variables(value) if n in lets})
+
+    def _made_in(self, stmt: Stmt) -> bool:
+        return self.function.name in self.producers.of(stmt)
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        if not self._made_in(node.body):
+            return self.rebuild(node)  # type: ignore[no-any-return]
         saved = self.lets.get(node.name)
-        self.lets[node.name] = self.expand(node.value)
+        self.lets[node.name] = self._bind(node.value)
         body = self(node.body)
         if saved is None:
             del self.lets[node.name]
@@ -107,6 +165,11 @@ class SlideFunction(Rewriter):
         return LetStmt(node.name, value, body)
 
     def rewrite_For(self, node: For) -> Stmt:
+        if not self._made_in(node.body):
+            self.inner_loops.append(node.name)
+            result: Stmt = self.rebuild(node)
+            self.inner_loops.pop()
+            return result
         low = simplify(self.expand(node.min), self.facts)
         extent = simplify(self.expand(node.extent), self.facts)
         self.inner_loops.append(node.name)
@@ -114,7 +177,7 @@ class SlideFunction(Rewriter):
         saved_let = self.lets.get(node.name)
         enter = True
         if build.is_one(extent):
-            self.lets[node.name] = low
+            self.lets[node.name] = _Binding(low, {})
         elif uses_variable(low, self.loop) or uses_variable(extent, self.loop):
             # The iterations of the inner loop are others each time.
             enter = False
@@ -136,10 +199,10 @@ class SlideFunction(Rewriter):
     def rewrite_ProducerConsumer(self, node: ProducerConsumer) -> Stmt:
         if node.is_producer:
             return self._slide(node) if node.name == self.function.name else self.rebuild(node)
-        if self.new_start is None or _produces(node, self.function.name):
+        if self.new_start is None or self._made_in(node):
             return self.rebuild(node)  # type: ignore[no-any-return]
         # The loop begins earlier now; what only consumes does so as before.
-        body = self(node.body)
+        body = node.body
         if not _is_guarded(body, self.loop):
             mark = build.le(self.first, build.var(self.loop))
             # Inside an inner loop the test would be made again and again; there the loop is parted.
@@ -171,7 +234,8 @@ class SlideFunction(Rewriter):
             high = self.lets.get(f"{prefix}{arg}.max")
             if low is None or high is None:
                 return None
-            low, high = simplify(low, self.facts), simplify(high, self.facts)
+            low = simplify(low.expanded(), self.facts)
+            high = simplify(high.expanded(), self.facts)
             if uses_variable(low, self.loop) or uses_variable(high, self.loop):
                 if found is not None:
                     return None
@@ -310,9 +374,7 @@ class _Mostly(Rewriter):
 
 
 def _is_likely(e: Expr) -> bool:
-    return any(
-        type(n) is Call and n.name in ("likely", "likely_if_innermost") for n in iterate(e)
-    )
+    return any(type(n) is Call and n.name in ("likely", "likely_if_innermost") for n in iterate(e))
 
 
 def _mostly(e: Expr) -> Expr:
@@ -330,12 +392,6 @@ def _always_pure(definition: Definition, arg: str, dim: int) -> bool:
     if type(own) is not Variable or own.name != arg:
         return False
     return all(_always_pure(s.definition, arg, dim) for s in definition.specializations)
-
-
-def _produces(stmt: Stmt, func: str) -> bool:
-    return any(
-        type(n) is ProducerConsumer and n.is_producer and n.name == func for n in iterate(stmt)
-    )
 
 
 def _is_guarded(body: Stmt, loop: str) -> bool:

@@ -32,7 +32,7 @@ from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
 from bayplan.lower.rewound_loops import guard_rewound_loop
-from bayplan.lower.slide_function import SlideFunction
+from bayplan.lower.slide_function import Producers, SlideFunction
 
 MARKER = "sliding_window_marker"
 
@@ -74,6 +74,7 @@ class _SlideWindows(Rewriter):
         # Dimensions along which a Func slides already, by its name.
         self.slid: dict[str, set[int]] = {}
         self.facts = Facts()
+        self.producers = Producers()
         # Lets around whose value is a constant.
         self.constants: dict[str, Expr] = {}
 
@@ -123,8 +124,10 @@ class _SlideWindows(Rewriter):
 
     def rewrite_For(self, node: For) -> Stmt:
         serial = node.kind in (ForKind.Serial, ForKind.Unrolled)
-        if serial and self.sliding and not build.is_one(node.extent):
-            return self._slide_over(node)
+        made = self.producers.of(node.body)
+        if serial and not build.is_one(node.extent):
+            if any(function.name in made for function in self.sliding):
+                return self._slide_over(node)
         outer = self.facts
         self.facts = outer.loop(node.name, node.min, node.extent)
         result: Stmt = self.rebuild(node)
@@ -142,7 +145,10 @@ class _SlideWindows(Rewriter):
         whole_at_start: list[tuple[str, Expr]] = []
         slid_here: set[str] = set()
         needs = _Needs(node.body)
+        made = self.producers.of(node.body)
         for function in self.sliding:
+            if function.name not in made:
+                continue
             start = node.min
             for other, other_start in starts:
                 if needs.depends(other, function.name):
@@ -151,7 +157,15 @@ class _SlideWindows(Rewriter):
             dims = self.slid.setdefault(function.name, set())
             before = len(dims)
             slider = SlideFunction(
-                function, node.name, start, first, dims, self.constants, facts, outer
+                function,
+                node.name,
+                start,
+                first,
+                dims,
+                self.constants,
+                facts,
+                outer,
+                self.producers,
             )
             body = slider(body)
             if len(dims) > before:
@@ -172,7 +186,7 @@ class _SlideWindows(Rewriter):
                 starts.insert(0, (function.name, first))
         if lets:
             body = guard_rewound_loop(
-                node, body, needs, slid_here, first, [*starts, *whole_at_start]
+                node, body, needs, slid_here, first, [*starts, *whole_at_start], self.producers
             )
         self.facts = facts
         body = self(body)
