@@ -54,7 +54,8 @@ docs: $(VENV)/test-ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(VENV)/test-ready
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench.apps
+	$(BIN)/python -m bench.compile_time
 
 clean:
 	rm -rf $(VENV) build dist site out .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

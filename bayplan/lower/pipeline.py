@@ -171,6 +171,8 @@ class _Run:
         self.timings: list[tuple[str, float]] = []
         self._keep_stages = keep_stages
         self._verify = bool(settings.value("VERIFY"))
+        self._dump_dir = settings.value("DUMP_DIR")
+        self._dumped = 0
         self._stage = "scheduled"
         # Names from outside, once they are known.
         self.arguments: list[str] | None = None
@@ -183,9 +185,22 @@ class _Run:
         return result
 
     def keep(self, name: str, stmt: Stmt) -> None:
-        """Keep the statement after a pass, if asked to."""
+        """Keep the statement after a pass, and write it to the dump folder, if asked to."""
+        if self._dump_dir:
+            self._dump(name, stmt)
         if self._keep_stages:
             self.stages.append((name, stmt))
+
+    def _dump(self, name: str, stmt: Stmt) -> None:
+        from pathlib import Path
+
+        from bayplan.ir.printer import print_node
+
+        folder = Path(self._dump_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self._dumped:02}_{name}.stmt"
+        path.write_text(print_node(stmt), encoding="utf-8")
+        self._dumped += 1
 
     def one(self, name: str, stmt: Stmt, lowering: Lowering) -> Stmt:
         """The statement after a pass."""
