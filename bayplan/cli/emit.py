@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
-from typing import Any
 
 from bayplan.cli.failure import CommandError
 from bayplan.cli.program import Program, load_program
@@ -53,18 +51,10 @@ def emit_program(
 
 
 def _make_text(program: Program, kind: str, name: str) -> str:
-    if kind == "loops":
-        return str(program.pipeline.loop_nest_text())
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"program{SUFFIXES[kind]}"
-        arguments = list_arguments(program)
-        if kind == "c":
-            program.pipeline.compile_to_c(str(path), arguments, name)
-        else:
-            program.pipeline.compile_to_lowered_stmt(str(path), arguments)
-        return path.read_text("utf-8")
-
-
-def list_arguments(program: Program) -> list[Any]:
-    """The arguments of the C function in the order of the command line's names."""
-    return [*program.inputs.values(), *program.params.values()]
+    if kind == "c":
+        text = program.pipeline.c_source(name)
+    elif kind == "stmt":
+        text = program.pipeline.lowered_text()
+    else:
+        text = program.pipeline.loop_nest_text()
+    return str(text).rstrip("\n") + "\n"
