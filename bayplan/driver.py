@@ -57,6 +57,7 @@ class CompiledPipeline:
         with compilation():
             self.program: LoweredProgram = lower(list(functions), target, name)
             emitted = c.emit(self.program)
+        _show_warnings(self.program.warnings)
         self.source: str = emitted.source
         self.sites: list[ErrorSite] = emitted.sites
         self._loaded: Any = None
@@ -115,6 +116,21 @@ class CompiledPipeline:
         if status == BP_OUT_OF_MEMORY:
             raise OutOfMemory(text or "the allocator could not give the bytes of a temporary")
         raise InternalError(f"the program ended with {status}: {text or 'no message'}")
+
+
+def _show_warnings(texts: Sequence[str]) -> None:
+    """Shows what lowering has to say as Python warnings at the user's line."""
+    if not texts:
+        return
+    import sys
+    import warnings
+
+    package = __file__.rpartition("driver")[0]
+    depth, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        depth, frame = depth + 1, frame.f_back
+    for text in texts:
+        warnings.warn(text, RuntimeWarning, stacklevel=depth)
 
 
 _kept: OrderedDict[tuple[Any, ...], CompiledPipeline] = OrderedDict()
