@@ -55,6 +55,8 @@ BEFORE_READABLE: Final = (
     # Order: on flat allocations, whose sizes it bounds over the loops that they leave.
     "hoist_storage",
     "simplify_program",
+    # Order: bounds are found; as scalars, which vectorize_loops then widens.
+    "find_intrinsics",
     "bound_loop_extents",
     "unroll_loops",
     "vectorize_loops",
