@@ -31,6 +31,7 @@ BEFORE_READABLE: Final = (
     "clamp_unsafe_accesses",
     # Order: names are defined again further in from here until uniquify_names.
     "infer_bounds",
+    "add_factor_checks",
     # Order: needs the regions as infer_bounds defines them, loop by loop.
     "slide_windows",
     "uniquify_names",
