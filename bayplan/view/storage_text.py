@@ -59,13 +59,21 @@ def render_storage_rich(report: Any) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=make_heading(report), title_justify="left", title_style="bold")
+    table = Table(
+        title=make_heading(report),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
     for name in COLUMNS:
+        # Where the terminal is too narrow, only what can be read in pieces is broken.
         table.add_column(
             name,
             justify="right" if name in RIGHT else "left",
             style="bold cyan" if name == "temporary" else "",
             overflow="fold",
+            no_wrap=name not in {"temporary", "inside", "line"},
         )
     for row in make_rows(report):
         table.add_row(*[Text(cell) for cell in row])
