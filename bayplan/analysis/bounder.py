@@ -363,7 +363,10 @@ class Bounder:
         elif b.min is not None and is_index_type(t.element_of()):
             high = build.sub(build.maximum(b.max, -b.min), 1)
         else:
-            return bounds_of_type(t)
+            bound = bounds_of_type(t).max
+            if bound is None:
+                return Interval(zero, None)
+            high = bound
         if not _positive(b.max):
             high = build.maximum(high, zero)
         if a.max is not None and a.min is not None and _not_negative(a.min):
