@@ -21,10 +21,20 @@ from bayplan.targets.c_text import (
     literal,
     wrap,
 )
-from bayplan.targets.c_vectors import operand, take, uniform
+from bayplan.targets.c_vectors import constant_lanes, operand, take, uniform
 
 if TYPE_CHECKING:
     from bayplan.targets.c_writer import Writer
+
+
+_HOLDS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
 
 
 def mask_width(w: Writer, e: E.Expr) -> int:
@@ -73,6 +83,13 @@ def _compare(op: str, precedence: int) -> Callable[[Writer, E.Compare, int, int,
     def rule(w: Writer, e: E.Compare, first: int, lanes: int, width: int) -> Text:
         if e.a.type.width == 1:
             return _compare_bools(w, e, op, first, lanes, width)
+        known = constant_lanes(e.a, first, lanes), constant_lanes(e.b, first, lanes)
+        if known[0] is not None and known[1] is not None:
+            # gcc 12 crashes on some comparisons of constant vectors.
+            holds = _HOLDS[op]
+            t = w.helpers.type(VectorType("int", width, lanes))
+            bits = ["-1" if holds(x, y) else "0" for x, y in zip(*known, strict=True)]
+            return f"({t}){{{', '.join(bits)}}}", UNARY
         own = w.vector_type(e.a.type, lanes)
         a = operand(w, e.a, first, lanes)
         plain = type(uniform(e.a)) is E.Const
@@ -84,9 +101,7 @@ def _compare(op: str, precedence: int) -> Callable[[Writer, E.Compare, int, int,
     return rule
 
 
-def _compare_bools(
-    w: Writer, e: E.Compare, op: str, first: int, lanes: int, width: int
-) -> Text:
+def _compare_bools(w: Writer, e: E.Compare, op: str, first: int, lanes: int, width: int) -> Text:
     a, b = w.mask(e.a, first, lanes, width), w.mask(e.b, first, lanes, width)
     if op == "!=":
         return binary("^", BIT, a, b)
@@ -128,9 +143,7 @@ def _broadcast(w: Writer, e: E.Broadcast, first: int, lanes: int, width: int) ->
 def _assemble(w: Writer, e: E.Expr, first: int, lanes: int, width: int) -> Text:
     t = w.helpers.type(VectorType("int", width, lanes))
     w.many_chunks = True
-    parts = [
-        "-" + wrap(w.scalar(w.measure.lane(e, first + k)), ATOM) for k in range(lanes)
-    ]
+    parts = ["-" + wrap(w.scalar(w.measure.lane(e, first + k)), ATOM) for k in range(lanes)]
     return f"({t}){{{', '.join(parts)}}}", UNARY
 
 
@@ -181,13 +194,14 @@ def _call(w: Writer, e: E.Call, first: int, lanes: int, width: int) -> Text:
         return f"~{wrap(w.mask(e.args[0], first, lanes, width), UNARY)}", UNARY
     if e.name in ("is_nan", "is_inf", "is_finite"):
         v = w.vector_type(e.args[0].type, lanes)
-        test = {"is_nan": "__builtin_isnan", "is_inf": "__builtin_isinf",
-                "is_finite": "__builtin_isfinite"}[e.name]
+        test = {
+            "is_nan": "__builtin_isnan",
+            "is_inf": "__builtin_isinf",
+            "is_finite": "__builtin_isfinite",
+        }[e.name]
         name = f"{e.name}_{v.name}"
         w.helpers.per_lane(name, v, v.mask(), 1, f"-({test}(a[k]) != 0)")
-        return _resize(
-            w, call(name, w.vector(e.args[0], first, lanes)), lanes, v.width, width
-        )
+        return _resize(w, call(name, w.vector(e.args[0], first, lanes)), lanes, v.width, width)
     return _assemble(w, e, first, lanes, width)
 
 
@@ -225,4 +239,3 @@ MASK_RULES: Final[dict[type, Callable[[Writer, Any, int, int, int], Text]]] = {
     E.VectorReduce: _reduce,
     E.Call: _call,
 }
-

@@ -84,17 +84,32 @@ def _ramp(w: Writer, e: E.Ramp, first: int, lanes: int) -> Text:
     t = w.vector_type(e.type, lanes)
     start = build.add(e.base, build.mul(e.stride, build.const(e.stride.type, first)))
     stride = build.constant_value(e.stride)
-    base = call(w.helpers.all(t), w.stable_scalar(start))
     name = w.helpers.type(t)
+    known = constant_lanes(e, first, lanes)
+    if known is not None:
+        steps = ", ".join([literal(e.type.element_of(), k)[0] for k in known])
+        return f"({name}){{{steps}}}", UNARY
+    base = call(w.helpers.all(t), w.stable_scalar(start))
     if stride is not None:
-        steps = ", ".join(
-            [literal(e.type.element_of(), k * stride)[0] for k in range(lanes)]
-        )
+        steps = ", ".join([literal(e.type.element_of(), k * stride)[0] for k in range(lanes)])
         return binary("+", ADD, base, (f"({name}){{{steps}}}", UNARY))
     steps = ", ".join([str(k) for k in range(lanes)])
     slope = call(w.helpers.all(t), w.stable_scalar(e.stride))
     product = binary("*", MUL, slope, (f"({name}){{{steps}}}", UNARY))
     return binary("+", ADD, base, product)
+
+
+def constant_lanes(e: E.Expr, first: int, lanes: int) -> list[int] | None:
+    """The lanes of an integer ramp or broadcast of constants; None where they are not known."""
+    if e.type.kind not in ("int", "uint"):
+        return None
+    if isinstance(e, E.Ramp):
+        base, stride = build.constant_value(e.base), build.constant_value(e.stride)
+        if e.base.type.lane_count > 1 or not isinstance(base, int) or not isinstance(stride, int):
+            return None
+        return [int(e.type.wrap(base + (first + k) * stride)) for k in range(lanes)]
+    value = uniform(e)
+    return [int(value.value)] * lanes if isinstance(value, E.Const) else None
 
 
 def assemble(w: Writer, e: E.Expr, first: int, lanes: int) -> Text:
