@@ -9,7 +9,9 @@ from typing import Any, Final
 from bayplan.analysis.facts import Facts
 from bayplan.analysis.linear import cache, is_index_type, linear_of
 from bayplan.analysis.ranges import range_of
+from bayplan.analysis.simplify import can_prove
 from bayplan.ir import exprs
+from bayplan.ir.build import ge, le
 from bayplan.ir.exprs import Call, CallKind, Expr
 from bayplan.ir.walk import free_variables
 
@@ -128,8 +130,23 @@ class _Walk:
 
     def select(self, e: exprs.Select) -> Monotonic:
         if self.var in free_variables(e.condition):
-            return _UNKNOWN
+            return self._switch(e)
         return joined(self(e.true_value), self(e.false_value))
+
+    def _switch(self, e: exprs.Select) -> Monotonic:
+        """A select that changes sides once moves like its sides, if it steps the same way."""
+        way = joined(self(e.true_value), self(e.false_value))
+        condition = self(e.condition)
+        if condition not in (Monotonic.Increasing, Monotonic.Decreasing):
+            return _UNKNOWN
+        before, after = e.true_value, e.false_value
+        if condition is Monotonic.Increasing:
+            before, after = after, before
+        if way in (Monotonic.Increasing, Monotonic.Constant) and can_prove(le(before, after)):
+            return Monotonic.Increasing
+        if way in (Monotonic.Decreasing, Monotonic.Constant) and can_prove(ge(before, after)):
+            return Monotonic.Decreasing
+        return _UNKNOWN
 
     def cast(self, e: exprs.Cast) -> Monotonic:
         source, t = e.value.type, e.type

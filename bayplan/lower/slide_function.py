@@ -15,7 +15,14 @@ from bayplan.ir import build
 from bayplan.ir.exprs import LE, Call, Expr, Variable
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute, uses_variable
+from bayplan.ir.walk import (
+    Rewriter,
+    free_variables,
+    iterate,
+    replace_nodes,
+    substitute,
+    uses_variable,
+)
 from bayplan.language.function import Definition, Function
 from bayplan.lower.scoped import strip_likely
 
@@ -299,11 +306,16 @@ class SlideFunction(Rewriter):
                 if not can_prove(build.le(high, edge), facts):
                     high = build.minimum(high, edge)
         else:
-            at_start = build.le(build.var(self.loop), self.start)
+            start = simplify(self.expand(self.start), self.outer)
+            at_start = simplify(build.le(build.var(self.loop), start), self.outer)
+            # Regions of consumers that make their whole window in the same iteration ask as well.
+            whole = {at_start: build.true()}
             if window.up:
-                low = build.select(at_start, window.low, _likely_inside(low))
+                first = replace_nodes(whole, window.low)
+                low = build.select(at_start, first, _likely_inside(low))
             else:
-                high = build.select(at_start, window.high, _likely_inside(high))
+                first = replace_nodes(whole, window.high)
+                high = build.select(at_start, first, _likely_inside(high))
         return simplify(low, self.outer), simplify(high, self.outer)
 
     def _solve_for_start(self, window: _Window, low: Expr, high: Expr) -> Expr | None:

@@ -221,3 +221,26 @@ def column_sums(hl: Any, schedule: Any = None) -> Any:
 def test_a_ring_read_by_a_sum_holds_all_its_rows() -> None:
     found = agrees(column_sums, [6, 6], schedule=True)
     assert found.sizes["copy"] >= 5 * 10
+
+
+def pyramid_of_three(hl: Any, schedule: Any = None) -> Any:
+    """Each level moves at half the rate of the one below it."""
+    source = hl.ImageParam(hl.Int(32), 2, "input")
+    x, y, yo, yi = hl.vars("x y yo yi")
+    n1, n2, n3, o = hl.Func("n1"), hl.Func("n2"), hl.Func("n3"), hl.Func("o")
+    n3[x, y] = source[x, y]
+    n2[x, y] = n3[x, y / 2] + n3[x, (y + 1) / 2] * 2
+    n1[x, y] = n2[x, y / 2] + n2[x, (y + 1) / 2] * 3
+    o[x, y] = n1[x, y / 2] + n1[x, (y + 1) / 2] * 5
+    if schedule:
+        o.split(y, yo, yi, 16)
+        for n in (n1, n2, n3):
+            n.store_at(o, yo).compute_at(o, yi)
+    return o
+
+
+def test_deep_pyramids_keep_two_rows_a_level() -> None:
+    found = agrees(pyramid_of_three, [2, 32], schedule=True)
+    assert [found.sizes[n] for n in ("n1", "n2", "n3")] == [4, 4, 4]
+    assert found.writes["n1"] == 2 * 2 * 9
+    assert found.writes["n3"] == 2 * 2 * 3
