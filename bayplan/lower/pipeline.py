@@ -76,11 +76,7 @@ BEFORE_READABLE: Final = (
     "free_early",
     "plan_storage",
 )
-AFTER_READABLE: Final = (
-    # Order: before common subexpressions get names, which would hide narrow operands.
-    "recover_intrinsics",
-    "eliminate_common_subexpressions",
-)
+AFTER_READABLE: Final = ("eliminate_common_subexpressions",)
 
 # What ir.verify may demand of the statement after a pass.
 _STAGE_AFTER: Final = {
