@@ -4,7 +4,8 @@ Where the region of a Func that a loop touches moves in one direction, an elemen
 few iterations only, and coordinates can be taken modulo the greatest extent touched in one
 iteration. The factor is that extent itself, not the next power of two: rows are found once per row,
 where the remainder costs nothing beside the work on the row, and each row left out is a row of
-bytes saved. (The emitter turns the remainder by a power of two into a mask on its own.)
+bytes saved. Only a ring that fits a cache line even so takes the next power of two, whose
+remainder is a mask: such rings are indexed anew for each element.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bayplan.analysis.purity import is_pure
 from bayplan.analysis.simplify import can_prove, simplify
 from bayplan.ir import build
 from bayplan.ir.errors import ErrorSite, FoldError
-from bayplan.ir.exprs import Call, CallKind, Expr
+from bayplan.ir.exprs import Call, CallKind, Const, Expr, Variable
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import (
     AssertStmt,
@@ -43,6 +44,7 @@ from bayplan.lower.context import Lowering
 from bayplan.lower.slide_windows import sliding_func
 
 _MOST = 1024
+_CACHE_LINE_BYTES = 64
 
 
 def fold_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -64,11 +66,13 @@ class Fold:
 
     Attributes:
         head: "" or the name of the counter that follows the footprint at run time.
+        asked: whether the schedule asks for this factor.
     """
 
-    __slots__ = ("dim", "factor", "forward", "head")
+    __slots__ = ("asked", "dim", "factor", "forward", "head")
 
-    def __init__(self, dim: int, factor: Expr, forward: bool, head: str) -> None:
+    def __init__(self, dim: int, factor: Expr, forward: bool, head: str, asked: bool) -> None:
+        self.asked = asked
         self.dim = dim
         self.factor = factor
         self.forward = forward
@@ -83,6 +87,7 @@ class _FoldStorage(Rewriter):
         self.lowering = lowering
         self.accesses = accesses
         self.facts = Facts()
+        self.constants: dict[str, int] = {}
         # By name, one entry per realization in the order of the program.
         self.folds: dict[str, list[list[Fold]]] = {}
 
@@ -97,6 +102,8 @@ class _FoldStorage(Rewriter):
         return result
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        if type(node.value) is Const:
+            self.constants[node.name] = int(node.value.value)
         body = self._inside(self.facts.let(node.name, node.value), node.body)
         return node if body is node.body else LetStmt(node.name, node.value, body)
 
@@ -124,6 +131,7 @@ class _FoldStorage(Rewriter):
             body = attempt(body)
         _check_requests(function, attempt)
         found.append(attempt.folds)
+        self._round_small_ring(node, attempt.folds)
         bounds = node.bounds
         for fold in attempt.folds:
             ring = (build.int32(0), fold.factor)
@@ -133,6 +141,23 @@ class _FoldStorage(Rewriter):
             if fold.head:
                 result = count_footprint(result, fold.head, node.bounds[fold.dim], fold.forward)
         return result
+
+    def _round_small_ring(self, node: Realize, folds: list[Fold]) -> None:
+        """Takes a power of two as the factor of a ring that stays within a cache line."""
+        if len(folds) != 1 or folds[0].asked:
+            return
+        factor = build.constant_value(folds[0].factor)
+        size = sum([t.bytes() for t in node.types])
+        for dim, (_, extent) in enumerate(node.bounds):
+            value = build.constant_value(extent)
+            if value is None and type(extent) is Variable:
+                value = self.constants.get(extent.name)
+            if dim != folds[0].dim:
+                size *= int(value) if value is not None else _CACHE_LINE_BYTES + 1
+        if factor is not None and factor > 0:
+            rounded = 1 << (int(factor) - 1).bit_length()
+            if size * rounded <= _CACHE_LINE_BYTES:
+                folds[0].factor = build.int32(rounded)
 
     def _with(self, node: Realize, bounds: Any, body: Stmt) -> Stmt:
         if body is node.body and bounds is node.bounds:
@@ -413,7 +438,7 @@ class _FoldFunction(Rewriter):
             if found is None:
                 return None
             factor = found
-        self.folds.append(Fold(dim, factor, forward, head))
+        self.folds.append(Fold(dim, factor, forward, head, request is not None))
         next_low = substitute({node.name: build.var(node.name) + 1}, low)
         return body, not can_prove(build.lt(high, next_low), inside)
 
