@@ -27,7 +27,6 @@ from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import (
     AssertStmt,
     Block,
-    Evaluate,
     For,
     IfThenElse,
     LetStmt,
@@ -39,6 +38,7 @@ from bayplan.ir.stmts import (
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute, uses_variable
 from bayplan.language.function import Function
 from bayplan.language.schedule import StorageDim
+from bayplan.lower.apply_folds import ApplyFolds, Fold
 from bayplan.lower.check_folds import check_footprint, count_footprint
 from bayplan.lower.context import Lowering
 from bayplan.lower.slide_windows import sliding_func
@@ -58,25 +58,7 @@ def fold_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     """
     finder = _FoldStorage(lowering, _Accesses(stmt, lowering))
     stmt = finder(stmt)
-    return _ApplyFolds(finder.folds)(stmt)
-
-
-class Fold:
-    """A dimension that was folded.
-
-    Attributes:
-        head: "" or the name of the counter that follows the footprint at run time.
-        asked: whether the schedule asks for this factor.
-    """
-
-    __slots__ = ("asked", "dim", "factor", "forward", "head")
-
-    def __init__(self, dim: int, factor: Expr, forward: bool, head: str, asked: bool) -> None:
-        self.asked = asked
-        self.dim = dim
-        self.factor = factor
-        self.forward = forward
-        self.head = head
+    return ApplyFolds(finder.folds)(stmt)
 
 
 class _FoldStorage(Rewriter):
@@ -187,48 +169,6 @@ def _count_producers(stmt: Stmt) -> int:
     name = stmt.name  # type: ignore[attr-defined]
     found = [n for n in iterate(stmt) if type(n) is ProducerConsumer and n.name == name]
     return sum([n.is_producer for n in found])
-
-
-class _ApplyFolds(Rewriter):
-    """Takes the coordinates of folded dimensions modulo their factors; drops markers."""
-
-    def __init__(self, folds: dict[str, list[list[Fold]]]) -> None:
-        super().__init__()
-        self.waiting = {name: list(reversed(found)) for name, found in folds.items()}
-        self.active: dict[str, list[Fold]] = {}
-        self.met: set[str] = set()
-
-    def _folded(self, name: str, args: list[Expr]) -> tuple[Expr, ...]:
-        for fold in self.active[name]:
-            args[fold.dim] = build.mod(args[fold.dim], fold.factor)
-        return tuple(args)
-
-    def rewrite_Realize(self, node: Realize) -> Stmt:
-        folds = self.waiting[node.name].pop()
-        if node.name in self.met:
-            # The same calls mean another ring in another realization of the Func.
-            self.forget()
-        self.met.add(node.name)
-        self.active[node.name] = folds
-        result: Stmt = self.rebuild(node)
-        del self.active[node.name]
-        return result
-
-    def rewrite_Call(self, node: Call) -> Expr:
-        if node.kind is not CallKind.FUNC or not self.active.get(node.name):
-            return self.rebuild(node)  # type: ignore[no-any-return]
-        args = self._folded(node.name, [self(arg) for arg in node.args])
-        return Call(node.type, node.name, args, node.kind, node.target, node.value_index)
-
-    def rewrite_Provide(self, node: Provide) -> Stmt:
-        result: Provide = self.rebuild(node)
-        if not self.active.get(node.name):
-            return result
-        args = self._folded(node.name, list(result.args))
-        return Provide(result.name, result.values, args, result.predicate)
-
-    def rewrite_Evaluate(self, node: Evaluate) -> Stmt:
-        return build.nothing() if sliding_func(node) else node
 
 
 class _Accesses:
