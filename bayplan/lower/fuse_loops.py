@@ -119,6 +119,12 @@ class _Group:
                 if level.is_root() or level.is_inlined():
                     before = level if stage == 0 else before
                     continue
+                if str(level.func) not in index:
+                    raise ScheduleError(
+                        f"{function.name} is to be computed with {level.func}, which is not used "
+                        "in this pipeline",
+                        definition.where or function.where,
+                    )
                 parent = (index[str(level.func)], max(level.stage, 0))
                 waits[i][stage] += 1
                 edges[parent[0]][parent[1]].append((i, stage))

@@ -181,6 +181,11 @@ def _select(scope: Scope, kind: str, depth: int) -> Value | None:
 
 def _mux(scope: Scope, kind: str, depth: int) -> Value | None:
     index = scope.expression("i32", min(depth, 1))
+    if index.low == index.high and not scope.coordinates:
+        return None
+    if index.low == index.high:
+        # A constant index picks its value at once, and the other Funcs may be unused.
+        index = scope.coordinates[0]
     values = [scope.leaf(kind) for _ in range(scope.choices.between(2, 4))]
     fraction = None if any(not v.exact for v in values) else max(v.fraction or 0 for v in values)
     text = f"hl.mux({index.text}, [{', '.join(_solid(v) for v in values)}])"
