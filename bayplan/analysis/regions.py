@@ -8,13 +8,15 @@ from typing import Any, Final
 from bayplan.analysis.bounder import Bounder, FuncBounds, Scope
 from bayplan.analysis.box import Box, merge_boxes, merge_into
 from bayplan.analysis.facts import without_likely
+from bayplan.analysis.fused import FusedLoops
 from bayplan.analysis.interval import Interval
+from bayplan.analysis.monotonic import Monotonic, is_monotonic
 from bayplan.analysis.purity import is_pure
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
-from bayplan.ir.exprs import Call, CallKind, Expr, Let, Variable
+from bayplan.ir.exprs import Call, CallKind, Expr, Let, Mul, Variable
 from bayplan.ir.stmts import AssertStmt, For, IfThenElse, LetStmt, Provide
-from bayplan.ir.walk import Substitute, free_variables, iterate
+from bayplan.ir.walk import Substitute, free_variables, iterate, substitute
 
 _SMALL: Final = 40
 """Values of lets with at most this many nodes are put in where they are used."""
@@ -40,6 +42,9 @@ class Regions:
         self.values: dict[str, Expr] = {}
         # Large values of lets stay named: new name and value, in order.
         self.named: list[tuple[str, Expr]] = []
+        self.fused = FusedLoops()
+        # First and last value of inner variables whose range moves with outer ones.
+        self._moving: dict[str, tuple[Expr, Expr]] = {}
         self.unreachable = False
         self._seen: set[Expr] = set()
         self._substitute = Substitute({})
@@ -130,8 +135,41 @@ class Regions:
 
     def interval(self, e: Expr) -> Interval:
         """The bounds of an expression in the present scope."""
-        e = without_likely(e)
-        return self.bounder(simplify(self._substitute(e)))
+        return self._bounds(self._plain(e))
+
+    def _plain(self, e: Expr) -> Expr:
+        return simplify(self._substitute(without_likely(e)))
+
+    def _bounds(self, plain: Expr) -> Interval:
+        """The bounds of an expression in which the values of lets stand already."""
+        plain = self.fused.split(plain)
+        if not self._moving:
+            return self.bounder(plain)
+        low = high = plain
+        for name in reversed(self._moving):
+            low = self._at_end(low, name, False)
+            high = self._at_end(high, name, True)
+        if low is high:
+            return self.bounder(plain)
+        return Interval(self.bounder(simplify(low)).min, self.bounder(simplify(high)).max)
+
+    def _at_end(self, e: Expr, name: str, upper: bool) -> Expr:
+        """The expression where an inner variable is at the end that makes it least or greatest.
+
+        So what its range and the rest of the expression have in common, cancels. Left as it is
+        where that end is not known, or where nothing but the variable moves.
+        """
+        free = free_variables(e)
+        if name not in free:
+            return e
+        others = [v for v in free if v != name and v in self.bounder.scope]
+        if not others:
+            return e
+        direction = is_monotonic(e, name)
+        if direction is Monotonic.Unknown:
+            return e
+        take_last = (direction is Monotonic.Increasing) is upper
+        return substitute({name: self._moving[name][take_last]}, e)
 
     # Scopes.
 
@@ -155,7 +193,7 @@ class Regions:
         if value.type.kind in ("int", "uint", "float"):
             plain = simplify(self._substitute(without_likely(value)))
             if not is_pure(plain) or _is_large(plain):
-                interval = self.bounder(plain)
+                interval = self._bounds(plain)
                 ends = Interval(self._name(name, interval.min), self._name(name, interval.max))
                 bounder = self.bounder.with_scope({name: ends})
                 values.pop(name, None)
@@ -175,11 +213,11 @@ class Regions:
         self.named.append((name, e))
         return Variable(e.type, name)
 
-    def _with_variable(self, name: str, interval: Interval, inside: Callable[[], None]) -> None:
+    def _with_variables(self, scope: dict[str, Interval], inside: Callable[[], None]) -> None:
         values = self.values
-        if name in values:
-            values = {k: v for k, v in values.items() if k != name}
-        saved = self._changed(self.bounder.with_scope({name: interval}), values)
+        if not scope.keys().isdisjoint(values):
+            values = {k: v for k, v in values.items() if k not in scope}
+        saved = self._changed(self.bounder.with_scope(scope), values)
         inside()
         self._restore(saved)
 
@@ -194,7 +232,27 @@ class Regions:
         self.visit(s.extent)
         low = self.interval(s.min).min
         high = self.interval(build.add(build.add(s.min, s.extent), -1)).max
-        self._with_variable(s.name, Interval(low, high), lambda: self.visit(s.body))
+        first = self._plain(s.min)
+        last = self._plain(build.add(build.add(s.min, s.extent), -1))
+        saved = (self.fused, self._moving)
+        self._moving = {k: v for k, v in self._moving.items() if k != s.name}
+        self._add_moving(s.name, first, last)
+        scope = {s.name: Interval(low, high)}
+        extent = self._plain(s.extent)
+        if build.is_zero(first) and type(extent) is Mul:
+            self.fused = FusedLoops(self.fused)
+            self.fused.add(s.name, extent)
+            for part, greatest in self.fused.last.items():
+                self._add_moving(part, first, greatest)
+                scope[part] = Interval(first, self.bounder(greatest).max)
+        self._with_variables(scope, lambda: self.visit(s.body))
+        self.fused, self._moving = saved
+
+    def _add_moving(self, name: str, first: Expr, last: Expr) -> None:
+        """Note the range of a variable, if it moves with what is around it."""
+        free = free_variables(first) | free_variables(last)
+        if any(v in self.bounder.scope for v in free) and is_pure(first) and is_pure(last):
+            self._moving[name] = (first, last)
 
     def provide(self, s: Provide) -> None:
         if s.predicate is None:
@@ -246,9 +304,14 @@ class Regions:
 
     def _narrowed(self, condition: Expr, holds: bool, inside: Callable[[], None]) -> None:
         """Visit under a condition on variables that move."""
-        saved = self._changed(self.bounder.under(condition, holds), None)
+        under = self.bounder.under(condition, holds)
+        before = self._moving
+        known = self.bounder.scope
+        self._moving = {k: v for k, v in before.items() if under.scope[k] is known[k]}
+        saved = self._changed(under, None)
         inside()
         self._restore(saved)
+        self._moving = before
 
     def _either(
         self, condition: Expr, then: Callable[[], None], other: Callable[[], None] | None
