@@ -74,7 +74,6 @@ BEFORE_READABLE: Final = (
     # Order: after all that may drop a last use.
     "remove_dead_allocations",
     "free_early",
-    "plan_storage",
 )
 AFTER_READABLE: Final = ("eliminate_common_subexpressions",)
 
@@ -153,12 +152,7 @@ def collect_arguments(stmt: Stmt, lowering: Lowering) -> list[Argument]:
 
 def load_pass(name: str) -> Pass:
     """The pass of that name; its module is imported at its first use."""
-    try:
-        found: Pass = getattr(import_module(f"bayplan.lower.{name}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != f"bayplan.lower.{name}":
-            raise
-        return lambda stmt, lowering: stmt
+    found: Pass = getattr(import_module(f"bayplan.lower.{name}"), name)
     return found
 
 
