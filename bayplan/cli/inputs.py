@@ -210,7 +210,7 @@ def _given_box(program: Program, options: Options) -> Box | None:
 def _estimated_output(program: Program) -> Box:
     if program.extents is not None:
         return Box(program.mins or (0,) * len(program.extents), program.extents)
-    box = _estimate_of(program.pipeline.outputs()[0].output_buffer())
+    box = _estimate_of(program.pipeline.outputs()[0].output_buffers()[0])
     if box is None:
         raise CommandError(f"{program.name}: the output has no estimates")
     return box
@@ -323,11 +323,7 @@ def _choose_box(prepared: Prepared, arrays: dict[str, Any]) -> Box:
             return _estimated_output(program)
         raise CommandError(f"{program.name}: no input tells the size; give --output_extents=[...]")
     first = tuple(reversed(arrays[images[0]].shape))
-    guess = program.extents or _USUAL_EXTENTS
-    extents = [
-        first[d] if d < len(first) else guess[d] if d < len(guess) else 1
-        for d in range(program.rank)
-    ]
+    extents = [*first[: program.rank], *_guess_extents(program)[len(first) :]]
     mins = [0] * program.rank
     for _ in range(8):
         if program.multiples is not None:
@@ -341,6 +337,18 @@ def _choose_box(prepared: Prepared, arrays: dict[str, Any]) -> Box:
     if box.extents[: len(first)] != first[: program.rank] or any(mins):
         prepared.notes.append(f"output size chosen: {box} (the input covers no more)")
     return box
+
+
+def _guess_extents(program: Program) -> list[int]:
+    """Extents for dimensions of the output that no input tells: usual, promised or estimated."""
+    if program.extents is not None:
+        return list(program.extents)
+    guess = [*_USUAL_EXTENTS, *[1] * program.rank][: program.rank]
+    buffer = program.pipeline.outputs()[0].output_buffers()[0]
+    for d, constraint in enumerate(buffer.parameter().constraints):
+        promised = as_number(constraint.extent_estimate)
+        guess[d] = guess[d] if promised is None else int(promised)
+    return guess
 
 
 def _shrink(
