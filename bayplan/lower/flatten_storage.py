@@ -13,6 +13,7 @@ stride)`.
 
 from __future__ import annotations
 
+from bayplan.analysis.linear import constant_difference
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.errors import ErrorSite, FoldError, InternalError
@@ -28,12 +29,15 @@ from bayplan.ir.stmts import (
     Store,
 )
 from bayplan.ir.types import INT32, INT64
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
 from bayplan.lower.names import func_of_storage, value_index_of_storage
 
 _INT32_MAX = 2**31 - 1
+# Elements of a temporary that may come to live in registers; nodes of an expanded coordinate.
+_SMALL = 1024
+_LONG = 200
 
 
 def flatten_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -42,7 +46,7 @@ def flatten_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     Order: after fold_storage and split_tuples, which speak of coordinates; before unroll_loops and
     vectorize_loops, which speak of element indices.
     """
-    return _Flatten(lowering)(stmt)
+    return _Flatten(lowering, _Lets(stmt))(stmt)
 
 
 def widen_index(e: Expr) -> Expr:
@@ -63,21 +67,62 @@ def widen_index(e: Expr) -> Expr:
     return build.cast(INT64, e)
 
 
+class _Lets:
+    """The lets of the program, whose names are unique, for proofs across them."""
+
+    def __init__(self, stmt: Stmt) -> None:
+        self._values = {n.name: n.value for n in iterate(stmt) if type(n) is LetStmt}
+        self._expanded: dict[str, Expr | None] = {}
+
+    def expand(self, e: Expr) -> Expr | None:
+        """The expression with the lets put in; None where that would be long."""
+        values: dict[str, Expr] = {}
+        for name in free_variables(e):
+            if name not in self._values:
+                continue
+            if name not in self._expanded:
+                self._expanded[name] = None
+                self._expanded[name] = self.expand(self._values[name])
+            found = self._expanded[name]
+            if found is None:
+                return None
+            values[name] = found
+        if not values:
+            return e
+        result = simplify(substitute(values, e))
+        return result if sum([1 for _ in iterate(result)]) <= _LONG else None
+
+    def distance(self, a: Expr, b: Expr) -> int | None:
+        """a - b, where it is a constant."""
+        wide_a, wide_b = self.expand(a), self.expand(b)
+        if wide_a is None or wide_b is None:
+            return None
+        return constant_difference(wide_a, wide_b)
+
+
 class _Layout:
     """Where the elements of one realization lie: strides, mins and the type of its index.
 
-    `origin` is set for buffers from outside: the sum of min * stride, subtracted once.
+    Attributes:
+        origin: of buffers from outside: the sum of min * stride, subtracted once.
+        lets: of small temporaries, whose indices are worth a search for constants.
     """
 
-    __slots__ = ("mins", "origin", "strides", "wide")
+    __slots__ = ("lets", "mins", "origin", "strides", "wide")
 
     def __init__(
-        self, mins: list[Expr], strides: list[Expr], wide: bool, origin: Expr | None = None
+        self,
+        mins: list[Expr],
+        strides: list[Expr],
+        wide: bool,
+        origin: Expr | None = None,
+        lets: _Lets | None = None,
     ) -> None:
         self.mins = mins
         self.strides = strides
         self.wide = wide
         self.origin = origin
+        self.lets = lets
 
     def index(self, args: list[Expr]) -> Expr:
         """The flat index of the element at the coordinates `args`."""
@@ -85,15 +130,23 @@ class _Layout:
         total: Expr = Const(t, 0)
         # Outermost dimension first, so that the terms of outer loops stand together.
         for arg, low, stride in reversed(list(zip(args, self.mins, self.strides, strict=True))):
-            offset = arg if self.origin is not None else arg - low
+            offset = arg if self.origin is not None else self._offset(arg, low)
             total = total + (widen_index(offset) if self.wide else offset) * stride
         return total if self.origin is None else total - self.origin
 
+    def _offset(self, arg: Expr, low: Expr) -> Expr:
+        if self.lets is not None:
+            distance = self.lets.distance(arg, low)
+            if distance is not None:
+                return build.int32(distance)
+        return arg - low
+
 
 class _Flatten(Rewriter):
-    def __init__(self, lowering: Lowering) -> None:
+    def __init__(self, lowering: Lowering, lets: _Lets) -> None:
         super().__init__()
         self.lowering = lowering
+        self.lets = lets
         self.layouts: dict[str, _Layout] = {}
         self.outside: dict[str, _Layout] = {}
         self.met: set[str] = set()
@@ -209,7 +262,12 @@ class _Flatten(Rewriter):
         for d, size in zip(order, sizes, strict=True):
             strides[d] = _named(f"{name}.stride.{d}", stride, lets)
             stride = simplify(strides[d] * size)
-        return _Layout(named_mins, strides, False), lets
+        size = build.constant_value(stride)
+        small = size is not None and size <= _SMALL
+        # The mins themselves, as the lets are not in the program that `self.lets` knows.
+        return _Layout(
+            mins if small else named_mins, strides, False, None, self.lets if small else None
+        ), lets
 
 
 def _named(name: str, value: Expr, lets: list[tuple[str, Expr]]) -> Expr:
@@ -227,6 +285,9 @@ def _field(name: str, source: object, field: str, d: int) -> Expr:
         constrained = getattr(constraints[d], field)
         if type(constrained) is Const:
             return build.int32(int(constrained.value))
+    if constraints is None and field == "stride" and hasattr(source, "dim"):
+        # A buffer that stands in the program itself: how its elements lie does not change.
+        return build.int32(int(source.dim(d).stride()))
     return Variable(INT32, f"{name}.{field}.{d}", source)
 
 

@@ -36,6 +36,8 @@ BEFORE_READABLE: Final = (
     "slide_windows",
     "uniquify_names",
     "simplify_program",
+    # Order: names are unique, equal values are equal nodes.
+    "merge_equal_lets",
     # Order: after slide, which shrinks what is touched; before fold_storage, which needs the sizes.
     "infer_allocation_bounds",
     # Order: after all that changes what is touched of inputs and outputs.
