@@ -26,7 +26,7 @@ def hoist_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     Order: after flatten_storage; before choose_storage.
 
     Raises:
-        ScheduleError: A size has no bound over the loops, or a parallel loop stands in between.
+        ScheduleError: A size has no bound over the loops, or a loop in between is not serial.
     """
     return _Hoist(lowering)(stmt)
 
@@ -81,7 +81,7 @@ class _TakeAllocations(Rewriter):
 
     def rewrite_For(self, node: For) -> Stmt:
         saved = self.parallel
-        if node.kind is ForKind.Parallel:
+        if node.kind not in (ForKind.Serial, ForKind.Unrolled):
             self.parallel = node.name
         low = bounds_of_expr_in_scope(self._expand(node.min), self.loops).min
         last = bounds_of_expr_in_scope(self._expand(node.min + node.extent - 1), self.loops).max
@@ -97,8 +97,8 @@ class _TakeAllocations(Rewriter):
         where = self.lowering.where(self.func)
         if self.parallel:
             raise ScheduleError(
-                f"the storage of {self.func} cannot be hoisted out of the parallel loop "
-                f"{self.parallel}, whose iterations would share it",
+                f"the storage of {self.func} cannot be hoisted out of the loop {self.parallel}, "
+                "whose iterations run at once and would share it",
                 where,
             )
         extents: list[Expr] = []

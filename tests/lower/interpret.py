@@ -103,11 +103,24 @@ class Interpreter:
         raise Faulty(f"cannot call {e.name}")
 
     def _read(self, name: str, where: Any) -> Any:
+        if name in self.images:
+            return self.images[name](*self._coordinates(name, where))
         found = self.memory.get(name, {})
         if where not in found:
             raise Faulty(f"{name} is read at {where} before it is written")
         self._check(name, where)
         return found[where]
+
+    def _coordinates(self, name: str, index: int) -> list[int]:
+        """The place of an element of a dense input by its flat index."""
+        where = []
+        d = 0
+        while f"{name}.extent.{d}" in self.values:
+            extent = self.values[f"{name}.extent.{d}"]
+            where.append(index % extent + self.values[f"{name}.min.{d}"])
+            index //= extent
+            d += 1
+        return where
 
     def _check(self, name: str, where: Any) -> None:
         region = self.regions.get(name)
