@@ -138,7 +138,9 @@ class Regions:
         return self._bounds(self._plain(e))
 
     def _plain(self, e: Expr) -> Expr:
-        return simplify(self._substitute(without_likely(e)))
+        """The expression without marks and with the values of small lets put in."""
+        found: Expr = simplify(self._substitute(without_likely(e)))
+        return found
 
     def _bounds(self, plain: Expr) -> Interval:
         """The bounds of an expression in which the values of lets stand already."""

@@ -32,10 +32,12 @@ N = TypeVar("N", bound=Node)
 class Simplifier:
     """Simplifies expressions under some facts; one per `Facts`, with its memo."""
 
-    __slots__ = ("_memo", "facts")
+    __slots__ = ("_memo", "facts", "pushed")
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        # How deep terms are being pushed into choices at the moment.
+        self.pushed = 0
         self._memo = facts.simplified
 
     def __call__(self, e: Expr) -> Expr:

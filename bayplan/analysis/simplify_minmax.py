@@ -79,11 +79,11 @@ def _choose_ramp(s: Simplifier, cls: type[Binary], ramp: Ramp, other: Broadcast)
         return None
     reach = build.const(value.type, int(ramp.stride.value) * (ramp.lanes - 1))
     last = s(build.add(ramp.base, reach))
-    beats = [_beats(s, cls, ramp.base, value), _beats(s, cls, last, value)]
-    if beats == [True, True]:
-        return ramp
-    if beats == [False, False]:
-        return other
+    ends = [s.range_of_difference(end, value) for end in (ramp.base, last)]
+    if all(high is not None and high <= 0 for _, high in ends):
+        return ramp if cls is Min else other
+    if all(low is not None and low >= 0 for low, _ in ends):
+        return ramp if cls is Max else other
     return None
 
 

@@ -239,25 +239,36 @@ def _merged_branches(a: IfThenElse, b: IfThenElse) -> Stmt | None:
 
 
 def _names_bound_twice(root: Stmt) -> set[str]:
-    """Names that are bound again inside the scope of a binding of the same name."""
+    """Names bound inside the scope of another binding of the name, or of a use from outside."""
     twice: set[str] = set()
+    bound: set[str] = set()
+    free: set[str] = set()
     open_names: dict[str, int] = {}
 
     def walk(s: Any) -> None:
         cls = type(s)
-        if cls is LetStmt or cls is For:
-            if open_names.get(s.name):
-                twice.add(s.name)
-            open_names[s.name] = open_names.get(s.name, 0) + 1
-            walk(s.body)
-            open_names[s.name] -= 1
-            return
+        binding = cls is LetStmt or cls is For
+        body = s.body if binding else None
         for child in s.children():
-            if not isinstance(child, Expr):
+            if child is body:
+                continue
+            if isinstance(child, Expr):
+                for name in free_variables(child):
+                    if not open_names.get(name):
+                        free.add(name)
+            else:
                 walk(child)
+        if binding:
+            name = s.name
+            if open_names.get(name):
+                twice.add(name)
+            bound.add(name)
+            open_names[name] = open_names.get(name, 0) + 1
+            walk(body)
+            open_names[name] -= 1
 
     walk(root)
-    return twice
+    return twice | (bound & free)
 
 
 _METHODS: Final[dict[type, Callable[[_Statements, Any, Facts], Stmt]]] = {

@@ -74,7 +74,7 @@ def _simplify_product(s: Simplifier, e: Any) -> Expr:
     outside *= factor
     b, factor = _without_factor(b)
     outside *= factor
-    if rank_of(b) < rank_of(a):
+    if rank_of(a) > rank_of(b):
         a, b = b, a
     product = Mul(a, b)
     return product if outside == 1 else s(build.mul(product, outside))
@@ -234,6 +234,10 @@ def _combine_products(
     return None
 
 
+_MOST_PUSHED: Final = 4
+"""Terms are pushed into choices inside choices this deep: each level may double the work."""
+
+
 def _sides(e: Any) -> tuple[Expr, Expr]:
     return (e.true_value, e.false_value) if type(e) is Select else (e.a, e.b)
 
@@ -251,6 +255,8 @@ def _combine_choices(
     s: Simplifier, form: Linear, choices: list[tuple[Any, int]], t: Type
 ) -> Linear | None:
     """min(x + y, z) - x == min(y, z - x), and the like for max and select."""
+    if s.pushed >= _MOST_PUSHED:
+        return None
     for choice, k in choices:
         leaves: set[tuple[Expr, int]] = set()
         _leaf_terms(choice, leaves)
@@ -262,8 +268,10 @@ def _combine_choices(
             continue
         inside = Linear(moved, 0)
         left, right = _sides(choice)
+        s.pushed += 1
         left = s.sum(linear_of(left).plus(inside), t)
         right = s.sum(linear_of(right).plus(inside), t)
+        s.pushed -= 1
         if type(choice) is Select:
             made: Expr = s(build.select(choice.condition, left, right))
         else:
