@@ -1,1 +1,84 @@
-"""Programs on which engines once disagreed, kept as small as they could be made."""
+"""Programs on which engines once disagreed, kept as small as they could be made.
+
+Each is checked against the evaluator, which ignores its schedule.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import bayplan as hl
+from bayplan.reference import evaluate
+
+
+def _check(f: hl.Func, extents: list[int]) -> Any:
+    got = np.asarray(f.realize(extents))
+    want = evaluate(f, [0] * len(extents), extents)
+    np.testing.assert_array_equal(got, want)
+    return got
+
+
+def _input(data: Any) -> hl.ImageParam:
+    kind = hl.Int(8 * data.dtype.itemsize)
+    image = hl.ImageParam(kind, data.ndim, "data")
+    image.set(hl.Buffer(data))
+    return image
+
+
+def test_uint64_to_int32_may_be_negative() -> None:
+    x = hl.Var("x")
+    data = _input(np.arange(-100, 100, 10, dtype=np.int16))
+    f = hl.Func("f")
+    wide = hl.cast(hl.UInt(64), data[x]) + hl.cast(hl.UInt(64), data[x])
+    f[x] = hl.clamp(hl.cast(hl.Int(32), wide), -2, 7)
+    assert _check(f, [20])[0] == -2
+
+
+def test_an_index_from_uint64_keeps_both_limits() -> None:
+    x = hl.Var("x")
+    data = _input(np.arange(-100, 100, 10, dtype=np.int16))
+    f, g = hl.Func("f"), hl.Func("g")
+    g[x] = x * 3
+    g.compute_root()
+    f[x] = g[hl.clamp(hl.cast(hl.Int(32), hl.cast(hl.UInt(64), data[x])), -2, 7)]
+    assert _check(f, [20])[0] == -6
+
+
+def test_a_consumer_that_a_constant_condition_cuts_off() -> None:
+    x, y = hl.vars("x y")
+    f0, f1, f2 = hl.Func("f0"), hl.Func("f1"), hl.Func("f2")
+    f0[x, y] = hl.u32(x + y)
+    f1[x, y] = hl.u32(0)
+    f1[x, y] = f1[x, y] + f0[x, y]
+    index = hl.clamp(hl.i32(f1[x, 2]), 3, 12)
+    f2[x, y] = hl.select(hl.i32(-7) == 0, f0[x, index], hl.u32(3))
+    f0.compute_root()
+    _check(f2, [20, 5])
+
+
+def test_lets_of_vectors_have_no_bounds_of_their_own() -> None:
+    x, y, xo, xi = hl.vars("x y xo xi")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x, y] = hl.u8(x * 3 + y)
+    r = hl.RDom([(0, 3)])
+    g[x, y] = hl.u8(0)
+    g[x, y] += f[x + r, hl.clamp(hl.i32(f[y, x]), 0, 4)]
+    g.split(x, xo, xi, 4, hl.TailStrategy.GuardWithIf).vectorize(xi)
+    g.update().split(x, xo, xi, 2, hl.TailStrategy.GuardWithIf).vectorize(xi)
+    f.compute_at(g, xo)
+    _check(g, [21, 6])
+
+
+def test_masks_that_are_partly_constant() -> None:
+    x, y, xo, xi, xio, xii = hl.vars("x y xo xi xio xii")
+    data = _input(np.arange(400, dtype=np.int32).reshape(10, 40) % 37)
+    f, g = hl.Func("f"), hl.Func("g")
+    r = hl.RDom([(0, 4)])
+    f[x, y] = hl.i64(data[x, y]) * 3
+    g[x, y] = hl.f32(data[x, y]) + hl.sum(hl.min(hl.f32(data[x + r, y]), hl.f32(f[x + r, y])))
+    f.compute_root()
+    g.split(x, xo, xi, 5, hl.TailStrategy.GuardWithIf)
+    g.split(xi, xio, xii, 16, hl.TailStrategy.GuardWithIf).vectorize(xii)
+    _check(g, [33, 9])
