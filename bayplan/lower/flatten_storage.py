@@ -262,8 +262,8 @@ class _Flatten(Rewriter):
         for d, size in zip(order, sizes, strict=True):
             strides[d] = _named(f"{name}.stride.{d}", stride, lets)
             stride = simplify(strides[d] * size)
-        size = build.constant_value(stride)
-        small = size is not None and size <= _SMALL
+        total = build.constant_value(stride)
+        small = total is not None and total <= _SMALL
         # The mins themselves, as the lets are not in the program that `self.lets` knows.
         return _Layout(
             mins if small else named_mins, strides, False, None, self.lets if small else None

@@ -151,7 +151,8 @@ class Helpers:
             name,
             lambda: (
                 f"BP_INLINE {wide} {name}(const {t.element} *p, int64_t w) {{\n"
-                f"    uint32_t x = {narrow}p[(int32_t)w] | (uint32_t){narrow}p[w >> 32] << {t.width};\n"
+                f"    uint32_t x = {narrow}p[(int32_t)w] | "
+                f"(uint32_t){narrow}p[w >> 32] << {t.width};\n"
                 '    __asm__("" : "+r"(x));\n'
                 f"    return ({wide})x;\n}}"
             ),

@@ -83,12 +83,12 @@ def _compare(op: str, precedence: int) -> Callable[[Writer, E.Compare, int, int,
     def rule(w: Writer, e: E.Compare, first: int, lanes: int, width: int) -> Text:
         if e.a.type.width == 1:
             return _compare_bools(w, e, op, first, lanes, width)
-        known = constant_lanes(e.a, first, lanes), constant_lanes(e.b, first, lanes)
-        if known[0] is not None and known[1] is not None:
+        left, right = (constant_lanes(side, first, lanes) for side in (e.a, e.b))
+        if left is not None and right is not None:
             # gcc 12 crashes on some comparisons of constant vectors.
             holds = _HOLDS[op]
             t = w.helpers.type(VectorType("int", width, lanes))
-            bits = ["-1" if holds(x, y) else "0" for x, y in zip(*known, strict=True)]
+            bits = ["-1" if holds(x, y) else "0" for x, y in zip(left, right, strict=True)]
             return f"({t}){{{', '.join(bits)}}}", UNARY
         own = w.vector_type(e.a.type, lanes)
         a = operand(w, e.a, first, lanes)

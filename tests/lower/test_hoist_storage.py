@@ -16,7 +16,6 @@ def triangle(hl: Any, schedule: str = "") -> Any:
     """Each row needs one element of g more than the row before."""
     source = hl.ImageParam(hl.Int(32), 2, "input")
     x, y, xo, xi = hl.vars("x y xo xi")
-    r = hl.RDom([(0, 8)], "r")
     g, f = hl.Func("g"), hl.Func("f")
     g[x, y] = source[x, y] * 3
     f[x, y] = g[x, y] + g[x + hl.clamp(y, 0, 6), y]
