@@ -9,6 +9,7 @@ from tests.differential.stages import COORDINATES, Index, Stage
 from tests.differential.updates import combined, draw_update
 from tests.differential.values import (
     CONSTRUCTORS,
+    FLOAT_TYPES,
     TYPES,
     Value,
     cast,
@@ -42,7 +43,7 @@ class Algorithm:
         choices, program = self.choices, self.program
         program.algorithm.append('x, y, z = hl.Var("x"), hl.Var("y"), hl.Var("z")')
         for i in range(choices.between(1, 2)):
-            kind = choices.pick(("u8", "i32", "u16", "i16", "f32", "i8", "u32", "i64"))
+            kind = choices.pick(("u8", "i32", "u16", "i16", "f32", "i8", "u32", "i64", "f64"))
             dims = choices.weighted([(6, 2), (2, 1), (2, 3)])
             spec = Input(f"in{i}", kind, [0] * dims, [1] * dims)
             program.inputs.append(spec)
@@ -233,7 +234,7 @@ class Algorithm:
             [(4, "sum"), (2, "maximum"), (2, "minimum"), (1, "argmin"), (1, "argmax")]
         )
         if which in ("argmin", "argmax"):
-            if not body.exact or kind == "f32":
+            if not body.exact or kind in FLOAT_TYPES:
                 return None
             component = choices.below(len(rvars) + 1)
             text = f"hl.{which}({name}, {body.text})[{component}]"
@@ -246,7 +247,7 @@ class Algorithm:
         if which != "sum":
             return Value(text, kind, body.low, body.high, body.fraction)
         low, high = min(0, body.low * count), max(0, body.high * count)
-        if kind == "f32":
+        if kind in FLOAT_TYPES:
             return Value(text, kind, low, high, body.fraction)
         return wrapped(text, kind, int(low), int(high))
 
@@ -256,7 +257,7 @@ class Algorithm:
         output = self.stages[-1]
         program.output = output.name
         program.kinds = [v.kind for v in output.values]
-        program.exact = [v.kind != "f32" or v.exact for v in output.values]
+        program.exact = [v.kind not in FLOAT_TYPES or v.exact for v in output.values]
         limits = (41, 13, 4)
         program.mins = [choices.near_zero(4) for _ in range(output.dims)]
         program.extents = [choices.between(1, limits[d]) for d in range(output.dims)]
@@ -297,8 +298,8 @@ class Algorithm:
 
 
 def _input_stage(spec: Input) -> Stage:
-    if spec.kind == "f32":
-        value = Value(spec.name, "f32", -8, 8, 2)
+    if spec.kind in FLOAT_TYPES:
+        value = Value(spec.name, spec.kind, -8, 8, 2)
     else:
         least, greatest = type_range(spec.kind)
         value = Value(spec.name, spec.kind, max(least, -1000), min(greatest, 1000))

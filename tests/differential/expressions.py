@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tests.differential.choices import Choices
 from tests.differential.values import (
     CONSTRUCTORS,
+    FLOAT_TYPES,
     INT_TYPES,
     Value,
     bits,
@@ -49,7 +50,7 @@ class Scope:
         choices = self.choices
         if depth <= 0 or choices.chance(12):
             return self.leaf(kind)
-        table = FLOAT_OPERATIONS if kind == "f32" else INT_OPERATIONS
+        table = FLOAT_OPERATIONS if kind in FLOAT_TYPES else INT_OPERATIONS
         for _ in range(4):
             value = choices.weighted(table)(self, kind, depth - 1)
             if value is not None:
@@ -74,7 +75,7 @@ class Scope:
     def constant(self, kind: str) -> Value:
         """Draws a small constant, at times an extreme one."""
         choices = self.choices
-        if kind == "f32":
+        if kind in FLOAT_TYPES:
             return constant(kind, choices.near_zero(16) / 4)
         least, greatest = type_range(kind)
         if choices.chance(6) and bits(kind) < 32:
@@ -88,9 +89,9 @@ class Scope:
         if depth > 0 and choices.chance(25):
             a, b = self.condition(depth - 1), self.condition(depth - 1)
             return f"({a} {choices.pick('&|')} {b})"
-        kind = choices.pick(("i32", "u8", "i16", "u32", "f32", "i64"))
+        kind = choices.pick(("i32", "u8", "i16", "u32", "f32", "i64", "f64"))
         a_value, b_value = self.expression(kind, depth - 1), self.leaf(kind)
-        if kind == "f32" and not (a_value.exact and b_value.exact):
+        if kind in FLOAT_TYPES and not (a_value.exact and b_value.exact):
             kind = "i32"
             a_value, b_value = self.expression(kind, depth - 1), self.leaf(kind)
         operator = choices.pick(("<", "<=", ">", ">=", "==", "!="))
@@ -206,12 +207,13 @@ def _conversion(scope: Scope, kind: str, depth: int) -> Value | None:
 
 
 def _from_float(scope: Scope, kind: str, depth: int) -> Value | None:
-    value = scope.expression("f32", depth)
+    source = scope.choices.pick(FLOAT_TYPES)
+    value = scope.expression(source, depth)
     least, greatest = type_range(kind)
     if value.exact and (value.low < least or value.high > greatest):
         low, high = max(least, -100), min(greatest, 100)
-        text = f"hl.clamp({value.text}, hl.f32({float(low)}), hl.f32({float(high)}))"
-        value = Value(text, "f32", low, high, value.fraction)
+        text = f"hl.clamp({value.text}, hl.{source}({float(low)}), hl.{source}({float(high)}))"
+        value = Value(text, source, low, high, value.fraction)
     return cast(value, kind)
 
 
@@ -304,8 +306,8 @@ def _mixed(scope: Scope, kind: str, depth: int) -> Value | None:
 def _python_number(scope: Scope, kind: str, depth: int) -> Value | None:
     """A bare Python number on one side."""
     a, n = scope.expression(kind, depth), scope.choices.between(1, 5)
-    if kind == "f32":
-        return _float(f"({a.text} * {n}.0)", a.low * n, a.high * n, a.fraction)
+    if kind in FLOAT_TYPES:
+        return _float(f"({a.text} * {n}.0)", kind, a.low * n, a.high * n, a.fraction)
     if scope.choices.chance(50):
         return _int(f"({n} + {a.text})", kind, a.low + n, a.high + n)
     return _int(f"({a.text} * {n})", kind, a.low * n, a.high * n)
@@ -336,35 +338,35 @@ def _reduce(scope: Scope, kind: str, depth: int) -> Value | None:
     return scope.reduction(scope, kind) if scope.reduction is not None else None
 
 
-def _float(text: str, low: float, high: float, fraction: int | None) -> Value | None:
+def _float(text: str, kind: str, low: float, high: float, fraction: int | None) -> Value | None:
     if max(abs(low), abs(high)) > 1e12:
         return None
-    return Value(text, "f32", low, high, fraction)
+    return Value(text, kind, low, high, fraction)
 
 
 def _float_sum(scope: Scope, kind: str, depth: int) -> Value | None:
     a, b = scope.expression(kind, depth), scope.expression(kind, depth)
     if scope.choices.chance(40):
-        return _float(f"({a.text} - {b.text})", a.low - b.high, a.high - b.low, _worse(a, b))
-    return _float(f"({a.text} + {b.text})", a.low + b.low, a.high + b.high, _worse(a, b))
+        return _float(f"({a.text} - {b.text})", kind, a.low - b.high, a.high - b.low, _worse(a, b))
+    return _float(f"({a.text} + {b.text})", kind, a.low + b.low, a.high + b.high, _worse(a, b))
 
 
 def _float_product(scope: Scope, kind: str, depth: int) -> Value | None:
     a, b = scope.expression(kind, depth), scope.expression(kind, min(depth, 1))
     corners = [p * q for p in (a.low, a.high) for q in (b.low, b.high)]
     fraction = None if _worse(a, b) is None else (a.fraction or 0) + (b.fraction or 0)
-    return _float(f"({a.text} * {b.text})", min(corners), max(corners), fraction)
+    return _float(f"({a.text} * {b.text})", kind, min(corners), max(corners), fraction)
 
 
 def _from_int(scope: Scope, kind: str, depth: int) -> Value | None:
-    other = scope.choices.pick(INT_TYPES)
+    other = scope.choices.pick((*INT_TYPES, "f64" if kind == "f32" else "f32"))
     return cast(scope.expression(other, depth), kind)
 
 
 def _halved(scope: Scope, kind: str, depth: int) -> Value | None:
     a = scope.expression(kind, depth)
     fraction = None if a.fraction is None else a.fraction + 1
-    return _float(f"({a.text} / hl.f32(2.0))", a.low / 2, a.high / 2, fraction)
+    return _float(f"({a.text} / hl.{kind}(2.0))", kind, a.low / 2, a.high / 2, fraction)
 
 
 def _rounded(scope: Scope, kind: str, depth: int) -> Value | None:
@@ -374,7 +376,7 @@ def _rounded(scope: Scope, kind: str, depth: int) -> Value | None:
     name = scope.choices.pick(("floor", "ceil", "trunc", "abs"))
     size = max(abs(a.low), abs(a.high)) + 1
     fraction = a.fraction if name == "abs" else 0
-    return _float(f"hl.{name}({a.text})", -size, size, fraction)
+    return _float(f"hl.{name}({a.text})", kind, -size, size, fraction)
 
 
 def _inexact(scope: Scope, kind: str, depth: int) -> Value | None:
@@ -382,10 +384,10 @@ def _inexact(scope: Scope, kind: str, depth: int) -> Value | None:
     which = scope.choices.below(3)
     size = max(abs(a.low), abs(a.high))
     if which == 0:
-        return _float(f"({a.text} / (hl.abs({b.text}) + hl.f32(1.0)))", -size, size, None)
+        return _float(f"({a.text} / (hl.abs({b.text}) + hl.{kind}(1.0)))", kind, -size, size, None)
     if which == 1:
-        return _float(f"hl.sqrt(hl.abs({a.text}))", 0, size + 1, None)
-    return _float(f"hl.sin({a.text})", -1, 1, None) if a.exact and size < 100 else None
+        return _float(f"hl.sqrt(hl.abs({a.text}))", kind, 0, size + 1, None)
+    return _float(f"hl.sin({a.text})", kind, -1, 1, None) if a.exact and size < 100 else None
 
 
 INT_OPERATIONS = [

@@ -12,6 +12,7 @@ from typing import Any
 DTYPES = {
     **{f"{k}{b}": f"{n}{b}" for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
     "f32": "float32",
+    "f64": "float64",
 }
 
 
@@ -32,8 +33,8 @@ class Input:
 
         rng = np.random.default_rng(sum(map(ord, self.name)))
         shape = tuple(reversed(self.extents))
-        if self.kind == "f32":
-            return (rng.integers(-32, 33, shape) / 4).astype("float32")
+        if self.kind[0] == "f":
+            return (rng.integers(-32, 33, shape) / 4).astype(DTYPES[self.kind])
         dtype = np.dtype(DTYPES[self.kind])
         info = np.iinfo(dtype)
         # Wide types stay small, so that sums of a few products are defined.
@@ -167,8 +168,8 @@ VALUES = {{{values}}}
 def data(name, kind, extents):
     rng = np.random.default_rng(sum(map(ord, name)))
     shape = tuple(reversed(extents))
-    if kind == "f32":
-        return (rng.integers(-32, 33, shape) / 4).astype("float32")
+    if kind[0] == "f":
+        return (rng.integers(-32, 33, shape) / 4).astype(kind.replace("f", "float"))
     dtype = np.dtype(kind.replace("u", "uint") if kind[0] == "u" else kind.replace("i", "int"))
     info = np.iinfo(dtype)
     low, high = max(info.min, -1000), min(info.max, 1000)

@@ -415,7 +415,7 @@ class Scheduler:
 
     def _atomic(self, nest: Nest) -> None:
         """Runs a reduction of integers in any order: parallel, or in vectors."""
-        if any(v.kind == "f32" for v in nest.stage.values) or nest.definition == 0:
+        if any(v.kind[0] == "f" for v in nest.stage.values) or nest.definition == 0:
             return
         rvars = [loop for loop in nest.loops if loop.kind == "serial" and loop.rvar]
         if not rvars or any(loop.kind != "serial" for loop in nest.loops):

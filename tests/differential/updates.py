@@ -73,7 +73,7 @@ def combined(old: str, known: Value, new: Value, which: str, count: int) -> Valu
         return Value(text, kind, low, high, fraction)
     low, high = known.low + min(0, new.low) * count, known.high + max(0, new.high) * count
     text = f"{old} + {new.text}"
-    if kind == "f32":
+    if kind[0] == "f":
         exact = known.fraction is not None and new.fraction is not None
         fraction = max(known.fraction or 0, new.fraction or 0) if exact else None
         return Value(text, kind, low, high, fraction)
@@ -138,7 +138,7 @@ def _where(algorithm: Algorithm, stage: Stage, name: str, rvars: list[Value]) ->
         conditions += [f"{a} + {b} < {choices.between(0, 5)}", f"{a} <= {b}"]
     source = choices.pick(algorithm.sources)
     index = ", ".join(rvars[min(d, len(rvars) - 1)].text for d in range(source.dims))
-    if source.values[0].kind != "f32":
+    if source.values[0].kind[0] != "f":
         conditions.append(f"{source.name}[{index}] > {choices.between(0, 30)}")
     condition = choices.pick(conditions)
     if condition.startswith("in"):

@@ -10,11 +10,13 @@ evaluation.
 from __future__ import annotations
 
 INT_TYPES = ("i32", "u8", "u16", "i16", "i8", "u32", "i64", "u64")
-TYPES = (*INT_TYPES, "f32")
+FLOAT_TYPES = ("f32", "f64")
+TYPES = (*INT_TYPES, "f32", "f32", "f64")
 CONSTRUCTORS = {
     **{f"i{b}": f"hl.Int({b})" for b in (8, 16, 32, 64)},
     **{f"u{b}": f"hl.UInt({b})" for b in (8, 16, 32, 64)},
     "f32": "hl.Float(32)",
+    "f64": "hl.Float(64)",
 }
 EXACT_LIMIT = 1 << 23
 
@@ -51,7 +53,7 @@ class Value:
         self.low = low
         self.high = high
         self.fraction = fraction
-        if kind == "f32" and fraction is not None:
+        if kind in FLOAT_TYPES and fraction is not None:
             if max(abs(low), abs(high)) * (1 << fraction) > EXACT_LIMIT:
                 self.fraction = None
 
@@ -76,7 +78,7 @@ def wrapped(text: str, kind: str, low: int, high: int) -> Value | None:
 
 def constant(kind: str, number: float) -> Value:
     """A constant of a type."""
-    fraction = 2 if kind == "f32" else 0
+    fraction = 2 if kind in FLOAT_TYPES else 0
     # hl.f32(2) of a Python int and hl.u8(3) are accepted alike by both modules.
     return Value(f"hl.{kind}({number})", kind, number, number, fraction)
 
@@ -86,13 +88,14 @@ def cast(value: Value, kind: str) -> Value | None:
     if kind == value.kind:
         return value
     text = f"hl.cast({CONSTRUCTORS[kind]}, {value.text})"
-    if kind == "f32":
+    if kind in FLOAT_TYPES:
         low, high = value.low, value.high
         if max(abs(low), abs(high)) > EXACT_LIMIT:
             return None
-        return Value(text, kind, low, high, 0)
+        fraction = value.fraction if value.kind in FLOAT_TYPES else 0
+        return Value(text, kind, low, high, fraction)
     least, greatest = type_range(kind)
-    if value.kind == "f32":
+    if value.kind in FLOAT_TYPES:
         if not value.exact or value.low < least or value.high > greatest:
             return None
         return Value(text, kind, int(value.low), int(value.high))
@@ -105,6 +108,8 @@ def promoted(a: str, b: str) -> str:
     """The type that two different types are converted to by a binary operator."""
     if a == b:
         return a
+    if "f64" in (a, b):
+        return "f64"
     if "f32" in (a, b):
         return "f32"
     if a[0] == b[0]:
