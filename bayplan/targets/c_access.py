@@ -13,7 +13,7 @@ from bayplan.ir import exprs as E
 from bayplan.ir.types import Type
 from bayplan.targets.c_helpers import VectorType
 from bayplan.targets.c_shuffles import merge_lanes
-from bayplan.targets.c_text import ADD, ATOM, BIT, CHOICE, Text, binary, call, wrap
+from bayplan.targets.c_text import ADD, ATOM, BIT, CHOICE, Text, binary, call, cast, wrap
 from bayplan.targets.c_vectors import half, uniform
 from bayplan.targets.measure_statement import split_offset
 
@@ -53,17 +53,22 @@ def _pointer(w: Writer, name: str) -> str:
 def _address(w: Writer, name: str, index: E.Expr) -> Text:
     """The address of an element.
 
-    A constant offset is added to the pointer, not to the index: so it becomes part of the
+    A constant offset is added in 64 bits, after the index is widened: so it becomes part of the
     machine's address, and accesses that differ by it share the index.
     """
+    pointer: Text = (_pointer(w, name), ATOM)
     rest, offset = split_offset(index)
-    text: Text = (_pointer(w, name), ATOM)
-    if not (type(rest) is E.Const and rest.value == 0):
-        text = binary("+", ADD, text, w.stable_scalar(rest))
-    if offset:
+    if type(rest) is E.Const and rest.value == 0:
+        if not offset:
+            return pointer
         sign = "+" if offset > 0 else "-"
-        text = f"{text[0]} {sign} {abs(offset)}", ADD
-    return text
+        return f"{pointer[0]} {sign} {abs(offset)}", ADD
+    text = w.stable_scalar(rest)
+    if offset:
+        if rest.type.width < 64:
+            text = cast("int64_t", text)
+        text = binary("+" if offset > 0 else "-", ADD, text, (str(abs(offset)), ATOM))
+    return binary("+", ADD, pointer, text)
 
 
 def _plus(base: E.Expr, offset: int) -> E.Expr:
