@@ -38,12 +38,21 @@ from bayplan.ir.exprs import (
     Variable,
 )
 from bayplan.ir.types import Type
-from bayplan.ir.walk import Rewriter, Substitute, free_variables
+from bayplan.ir.walk import Rewriter, Substitute, free_variables, iterate, substitute
 
 Scope = Mapping[str, Interval]
 FuncBounds = Mapping[tuple[str, int], Interval]
 
 _EVERYTHING: Final = Interval.everything()
+
+
+SMALL: Final = 40
+"""Values of lets with at most this many nodes are put in where they are used."""
+
+
+def is_larger(e: Expr, nodes: int) -> bool:
+    """Whether the expression consists of more than so many nodes."""
+    return any(count >= nodes for count, _ in enumerate(iterate(e)))
 
 
 def bounds_of_type(t: Type) -> Interval:
@@ -499,6 +508,8 @@ class Bounder:
         return Interval(build.false(), build.true())
 
     def let(self, e: Let) -> Interval:
+        if is_pure(e.value) and not is_larger(e.value, SMALL):
+            return self(simplify(substitute({e.name: e.value}, e.body)))
         return self.with_scope({e.name: self(e.value)})(e.body)
 
     def call(self, e: Call) -> Interval:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bayplan.analysis.interval import Interval
+from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import conjunction, logical_and, logical_not, logical_or, select
 from bayplan.ir.exprs import Expr
 
@@ -73,16 +74,13 @@ def merge(a: Box, b: Box) -> Box:
     assert len(a.bounds) == len(b.bounds), (a, b)
     if a.used is None and b.used is None:
         return Box([x.union(y) for x, y in zip(a.bounds, b.bounds, strict=True)])
-    one_of_them = a.used is not None and b.used is not None
-    if one_of_them and a.used is logical_not(b.used):  # type: ignore[arg-type]
-        return Box(_choose_each(a.used, a, b))
-    bounds = [x.union(y) for x, y in zip(a.bounds, b.bounds, strict=True)]
-    union = Box(bounds)
-    if not one_of_them:
+    union = Box([x.union(y) for x, y in zip(a.bounds, b.bounds, strict=True)])
+    if a.used is None or b.used is None:
         sometimes, always = (a, b) if b.used is None else (b, a)
         assert sometimes.used is not None
         return Box(_choose_each(sometimes.used, union, always))
-    assert a.used is not None and b.used is not None
+    if simplify(a.used) is simplify(logical_not(b.used)):
+        return Box(_choose_each(a.used, a, b))
     either = Box(_choose_each(a.used, a, b))
     both = _choose_each(logical_and(a.used, b.used), union, either)
     return Box(both, logical_or(a.used, b.used))

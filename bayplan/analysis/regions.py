@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from bayplan.analysis.bounder import Bounder, FuncBounds, Scope
+from bayplan.analysis.bounder import SMALL, Bounder, FuncBounds, Scope, is_larger
 from bayplan.analysis.box import Box, merge_boxes, merge_into
 from bayplan.analysis.facts import without_likely
 from bayplan.analysis.fused import FusedLoops
@@ -16,10 +16,7 @@ from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.exprs import Call, CallKind, Expr, Let, Mul, Variable
 from bayplan.ir.stmts import AssertStmt, For, IfThenElse, LetStmt, Provide
-from bayplan.ir.walk import Substitute, free_variables, iterate, substitute
-
-_SMALL: Final = 40
-"""Values of lets with at most this many nodes are put in where they are used."""
+from bayplan.ir.walk import Substitute, free_variables, substitute
 
 
 class Regions:
@@ -350,7 +347,7 @@ def _use_only_if(boxes: dict[str, Box], condition: Expr) -> None:
 
 
 def _is_large(e: Expr) -> bool:
-    return any(count >= _SMALL for count, _ in enumerate(iterate(e)))
+    return is_larger(e, SMALL)
 
 
 _STATEMENTS: Final[dict[type, Callable[[Regions, Any], None]]] = {
