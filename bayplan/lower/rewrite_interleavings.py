@@ -4,6 +4,9 @@ Code such as `select(x % 2 == 0, a(x / 2), b(x / 2))` would gather each element 
 not move evenly over the lanes. Every second lane, however, does: the even lanes read a at
 x / 2, x / 2 + 1, ... and need no b. So the lanes are computed by their remainder, each as a vector
 of its own, and woven together at the end.
+
+Likewise stores of whole vectors to every kth element that together fill a stretch, such as those of
+the channels of packed pixels, become one dense store of the woven vectors.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from math import gcd
 from typing import Any, Final
 
+from bayplan.analysis.linear import constant_difference
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.exprs import (
@@ -30,10 +34,10 @@ from bayplan.ir.exprs import (
     StringImm,
 )
 from bayplan.ir.node import Node
-from bayplan.ir.stmts import Stmt, Store
+from bayplan.ir.stmts import Block, Stmt, Store
 from bayplan.ir.walk import Rewriter, iterate
 from bayplan.lower.context import Lowering
-from bayplan.lower.vector_expressions import combine
+from bayplan.lower.vector_expressions import combine, loads
 
 _MOST: Final = 4
 
@@ -51,6 +55,35 @@ class _Weave(Rewriter):
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
 
+    def rewrite_Block(self, node: Block) -> Stmt:
+        stmts = [self(s) for s in node.stmts]
+        result: list[Stmt] = []
+        at = 0
+        while at < len(stmts):
+            count, store = self._run_of_stores(stmts, at)
+            result.append(store)
+            at += count
+        if len(result) == len(stmts):
+            return node if stmts == list(node.stmts) else build.block(stmts)
+        return build.block(result)
+
+    def _run_of_stores(self, stmts: list[Stmt], at: int) -> tuple[int, Stmt]:
+        """The dense store that takes the place of strided ones from `at` on, and of how many."""
+        first = stmts[at]
+        if type(first) is Store and type(first.index) is Ramp:
+            stride = build.constant_value(first.index.stride)
+            if isinstance(stride, int) and 2 <= stride <= _MOST and at + stride <= len(stmts):
+                run = stmts[at : at + stride]
+                same = [
+                    s
+                    for s in run
+                    if type(s) is Store and s.name == first.name and s.predicate is None
+                ]
+                dense = _filling(same) if len(same) == stride else None
+                if dense is not None:
+                    return stride, dense
+        return 1, first
+
     def rewrite_Store(self, node: Store) -> Stmt:
         lanes = node.value.type.lane_count
         parts = _parts_of(node.value) if lanes > 1 and node.predicate is None else 1
@@ -65,6 +98,35 @@ class _Weave(Rewriter):
             vectors.append(simplify(part))
         value = Shuffle(tuple(vectors), _woven(parts, lanes))
         return Store(node.name, value, node.index, None, node.source, node.alignment)
+
+
+def _filling(stores: list[Store]) -> Store | None:
+    """One dense store in place of strided ones that together fill a stretch, else None."""
+    first = stores[0]
+    index = first.index
+    if type(index) is not Ramp or build.constant_value(index.stride) != len(stores):
+        return None
+    values: dict[int, Expr] = {}
+    for store in stores:
+        other = store.index
+        if type(other) is not Ramp or other.stride is not index.stride:
+            return None
+        if other.lanes != index.lanes or other.base.type.lane_count != 1:
+            return None
+        if loads(store.value, {first.name}):
+            return None
+        distance = constant_difference(other.base, index.base)
+        if distance is None:
+            return None
+        values[int(distance)] = store.value
+    low = min(values)
+    if sorted(values) != list(range(low, low + len(stores))):
+        return None
+    lanes = index.lanes * len(stores)
+    vectors = [values[low + i] for i in range(len(stores))]
+    value = Shuffle(tuple(vectors), _woven(len(stores), lanes))
+    dense = Ramp(simplify(index.base + low), build.like(index.base, 1), lanes)
+    return Store(first.name, value, dense, None, first.source)
 
 
 def _woven(parts: int, lanes: int) -> tuple[int, ...]:
