@@ -60,7 +60,7 @@ def _check_reads(stmt: Stmt, function: Function, parameter: Parameter) -> None:
     for node in iterate(stmt):
         if not isinstance(node, For) or not node.name.startswith(f"{function.name}.s"):
             continue
-        stage = int(node.name.split(".s")[-1].split(".")[0]) if ".s" in node.name else 0
+        stage = int(node.name.removeprefix(f"{function.name}.s").split(".")[0])
         for inner in iterate(node.body):
             if isinstance(inner, Provide):
                 in_place = inner.name == function.name and stage == 0
