@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bayplan.analysis.simplify import simplify
+from bayplan.ir.build import is_zero
 from bayplan.ir.errors import AliasError
-from bayplan.ir.exprs import Call, CallKind
+from bayplan.ir.exprs import Call, CallKind, Expr
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import For, Provide, Stmt
 from bayplan.ir.walk import iterate
@@ -76,7 +78,7 @@ def _check_provide(
             continue
         if call.target is not parameter:
             continue
-        if not in_place or call.args != provide.args:
+        if not in_place or not _same_place(call.args, provide.args):
             at = ", ".join([str(a) for a in call.args])
             raise AliasError(
                 f"{function.name} may not share bytes with {parameter.name}: {provide.name} reads "
@@ -85,3 +87,8 @@ def _check_provide(
                 function.where,
                 f"compute what reads {parameter.name} at root before {function.name}",
             )
+
+
+def _same_place(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
+    """Whether two coordinates are surely equal."""
+    return all(x is y or is_zero(simplify(x - y)) for x, y in zip(a, b, strict=True))

@@ -31,7 +31,9 @@ from bayplan.ir.stmts import (
 from bayplan.ir.types import INT32, INT64
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.language.function import Function
+from bayplan.language.parameter import Parameter
 from bayplan.lower.context import Lowering
+from bayplan.lower.flatten_prefetch import flatten_prefetch
 from bayplan.lower.names import func_of_storage, value_index_of_storage
 
 _INT32_MAX = 2**31 - 1
@@ -208,7 +210,23 @@ class _Flatten(Rewriter):
         return Store(node.name, value, layout.index(args), predicate, source)
 
     def rewrite_Prefetch(self, node: Prefetch) -> Stmt:
-        return self(node.body)
+        body = self(node.body)
+        if len(node.types) != 1 or not node.bounds:
+            return body
+        bounds = tuple([(self(low), self(extent)) for low, extent in node.bounds])
+        flat = Prefetch(
+            node.name, node.types, bounds, self(node.condition), node.source, node.body
+        )
+        layout = self.layouts.get(node.name)
+        order = list(range(len(bounds)))
+        if layout is not None:
+            function = self.lowering.env.get(func_of_storage(node.name, self.lowering))
+            order = _storage_order(function, len(bounds))
+        elif isinstance(node.source, Parameter):
+            layout = self._outside_layout(node.name, node.source, len(bounds))
+        else:
+            return body
+        return build.block([flatten_prefetch(flat, order, layout.index), body])
 
     # Allocations.
 
