@@ -66,10 +66,12 @@ def compile_library(
         try:
             run_compiler([*compiler.command, *flags, *end], name)
         except CompileError as error:
-            # gcc 12 crashes on some masks that are partly constant, in passes that -O1 leaves out.
+            # gcc 12 crashes on some masks that are partly constant, and on some that its loop
+            # vectoriser makes: -O1 without that vectoriser has neither.
             if "internal compiler error" not in error.message:
                 raise
-            run_compiler([*compiler.command, *flags, "-O1", *end], name)
+            plain = ("-O1", "-fno-tree-loop-vectorize")
+            run_compiler([*compiler.command, *flags, *plain, *end], name)
         seal(library)
         return store_entry(key, library, text)
     finally:
