@@ -87,7 +87,8 @@ def _from_variable(text: str) -> Compiler:
             f"CC={text!r}: there is no executable file {words[0]!r}",
             hint="set CC to a C compiler, or unset it to let Bayplan search",
         )
-    return Compiler((found, *words[1:]), _kind_of(found), "CC")
+    kind = "zig" if "ziglang" in words else _kind_of(found)
+    return Compiler((found, *words[1:]), kind, "CC")
 
 
 def _from_wheel() -> Compiler | None:

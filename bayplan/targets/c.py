@@ -254,7 +254,9 @@ def _assemble(emission: Emission) -> None:
         "#if defined(_WIN32)\n#define BP_EXPORT __declspec(dllexport)\n#else\n"
         '#define BP_EXPORT __attribute__((visibility("default")))\n#endif\n',
         # Vectors must never be passed by a real call: how they are depends on the instruction set.
-        "#define BP_INLINE static inline __attribute__((always_inline))\n",
+        "#define BP_INLINE static inline __attribute__((always_inline))\n"
+        "#if defined(__clang__) || __GNUC__ >= 12\n#define BP_SHUFFLEVECTOR 1\n#else\n"
+        "#define BP_SHUFFLEVECTOR 0\n#endif\n",
         (folder / "prelude.c").read_text(),
         _RELEASE,
     ]

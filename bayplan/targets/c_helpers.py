@@ -273,7 +273,18 @@ class Helpers:
                 self.type(VectorType("int", 64, len(indices) // wide))
                 text = ", ".join([str(i // wide) for i in indices[::wide]])
                 body = f"({result.name})__builtin_shufflevector(({source})a, ({source})b, {text})"
-        self._functions[name] = f"{head}{{\n    return {body};\n}}"
+        # gcc has this builtin since version 12.
+        if len(indices) == t.lanes:
+            mask = self.type(t.mask())
+            numbers = ", ".join([str(i) for i in indices])
+            other = f"__builtin_shuffle(a, b, ({mask}){{{numbers}}})"
+        else:
+            lanes = [f"a[{i}]" if i < t.lanes else f"b[{i - t.lanes}]" for i in indices]
+            other = f"({result.name}){{{', '.join(lanes)}}}"
+        self._functions[name] = (
+            f"{head}{{\n#if BP_SHUFFLEVECTOR\n    return {body};\n#else\n"
+            f"    return {other};\n#endif\n}}"
+        )
         return name
 
     def per_lane(self, name: str, t: VectorType, result: VectorType, args: int, expr: str,

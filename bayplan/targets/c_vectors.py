@@ -278,13 +278,9 @@ def _positive(e: E.Expr) -> int:
 def extreme_helper(w: Writer, v: VectorType, which: str) -> str:
     """The function for the least or greatest of each two lanes."""
     op = "<" if which == "min" else ">"
-    whole = None
-    if v.kind == "float":
-        m = w.helpers.type(v.mask())
-        w.helpers.type(v)
-        whole = f"({v.name})((({m})a & (a {op} b)) | (({m})b & ~(a {op} b)))"
-    else:
-        whole = f"__builtin_elementwise_{which}(a, b)"
+    m = w.helpers.type(v.mask())
+    w.helpers.type(v)
+    whole = f"({v.name})((({m})a & (a {op} b)) | (({m})b & ~(a {op} b)))"
     expr = f"a[k] {op} b[k] ? a[k] : b[k]"
     return w.helpers.per_lane(f"{which}_{v.name}", v, v, 2, expr, whole)
 
