@@ -426,8 +426,10 @@ def _saturating(add: bool) -> Callable[[Writer, E.Call, int, int], Text]:
             wrong = "(a ^ r) & (b ^ r)" if add else "(a ^ b) & (a ^ r)"
             select = w.helpers.select(v)
             top = (1 << (v.width - 1)) - 1
+            # Unsigned lanes wrap; signed ones must not overflow.
+            lane = w.helpers.type(VectorType("uint", v.width, v.lanes))
             body = (
-                f"    const {v.name} r = a {sign} b;\n"
+                f"    const {v.name} r = ({v.name})(({lane})a {sign} ({lane})b);\n"
                 f"    return {select}(({wrong}) < 0, (a >> {v.width - 1}) ^ {top}, r);\n"
             )
         w.helpers.function(
