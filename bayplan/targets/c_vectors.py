@@ -361,7 +361,7 @@ def _reduce(w: Writer, e: E.VectorReduce, first: int, lanes: int) -> Text:
 
 
 def _call(w: Writer, e: E.Call, first: int, lanes: int) -> Text:
-    from bayplan.targets.c_calls import call_vector
+    from bayplan.targets.c_vector_calls import call_vector
 
     return call_vector(w, e, first, lanes)
 
