@@ -85,7 +85,7 @@ class Judge:
 
 def available() -> list[str]:
     """The engines that are installed."""
-    names = ["bayplan"]
+    names = ["guarded"]
     if importlib.util.find_spec("bayplan.reference") is not None:
         names.append("evaluator")
     if importlib.util.find_spec("halide") is not None:

@@ -1,7 +1,8 @@
 """A child process that runs programs with one engine, so that a crash there is an answer too.
 
-Engines: `halide` and `bayplan` run the scheduled program; `evaluator` evaluates the same Funcs
-in numpy and ignores the schedule.
+Engines: `halide` and `bayplan` run the scheduled program; `guarded` is bayplan with temporaries
+of exactly the bytes asked for, flush against guard pages; `evaluator` evaluates the same Funcs in
+numpy and ignores the schedule.
 """
 
 from __future__ import annotations
@@ -122,10 +123,29 @@ def _evaluate(program: Program) -> list[Any]:
     return list(result) if isinstance(result, tuple) else [result]
 
 
+def _run_guarded(program: Program) -> list[Any]:
+    """Runs with the checking allocator; blocks begin or end at a guard page, by the program."""
+    import bayplan
+    from bayplan import driver
+
+    context = driver.context()
+    context.check_allocations(flush_right=len(program.algorithm) % 2 == 0)
+    try:
+        outputs = run(program, bayplan)
+        _, live, bad = context.check_counts()
+    finally:
+        context.check_allocations(False)
+    if live or bad:
+        raise AssertionError(f"{live} temporaries were not released, {bad} wrongly")
+    return outputs
+
+
 def _attempt(engine: str, program: Program) -> tuple[list[Any] | None, str, bool]:
     try:
         if engine == "evaluator":
             return _evaluate(program), "", False
+        if engine == "guarded":
+            return _run_guarded(program), "", False
         return run(program, importlib.import_module(engine)), "", False
     except Exception as error:
         if engine == "halide" and type(error).__name__ == "HalideError":
