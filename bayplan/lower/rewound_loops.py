@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from bayplan.ir import build
 from bayplan.ir.exprs import LE, Expr
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.ir.walk import Rewriter, substitute
 from bayplan.lower.scoped import strip_likely
 from bayplan.lower.slide_function import Producers
 
@@ -22,7 +22,7 @@ def guard_rewound_loop(
     loop: For,
     body: Stmt,
     needs: Needs,
-    slid: set[str],
+    replaced: set[tuple[str, Expr]],
     first: Expr,
     starts: list[tuple[str, Expr]],
     producers: Producers,
@@ -33,12 +33,12 @@ def guard_rewound_loop(
         loop: the loop as it was.
         body: its new body.
         needs: of the body.
-        slid: Funcs that slide along it.
+        replaced: names and values of the lets that define what slides.
         first: where the loop begins now.
         starts: for Funcs that slide, the iteration in which their production begins.
         producers: of the statements inside.
     """
-    return _Guard(loop, needs, slid, first, dict(starts), producers)(body)  # type: ignore[no-any-return]
+    return _Guard(loop, needs, replaced, first, dict(starts), producers)(body)  # type: ignore[no-any-return]
 
 
 class _Guard(Rewriter):
@@ -48,7 +48,7 @@ class _Guard(Rewriter):
         self,
         loop: For,
         needs: Needs,
-        slid: set[str],
+        replaced: set[tuple[str, Expr]],
         first: Expr,
         starts: dict[str, Expr],
         producers: Producers,
@@ -57,7 +57,7 @@ class _Guard(Rewriter):
         self.loop = loop
         self.variable = build.var(loop.name)
         self.needs = needs
-        self.slid = slid
+        self.replaced = replaced
         self.first = first
         self.starts = starts
         self.producers = producers
@@ -110,24 +110,53 @@ class _Guard(Rewriter):
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         """Regions that do not slide are those of the first iteration until that is reached."""
         name = node.name
-        changes = not free_variables(node.value).isdisjoint(self.steady)
-        func = name.split(".", 1)[0]
-        region = name.endswith((".min", ".max")) and ".s" in name
-        steady = substitute(self.steady, node.value) if changes else node.value
+        value: Expr = node.value
+        if (name, value) in self.replaced:
+            return self._slid_region(node)
+        steady = substitute(self.steady, value)
         saved = self.steady.pop(name, None)
-        if not changes or not region or func in self.slid:
-            body = self(node.body)
-            result: Stmt = node if body is node.body else LetStmt(name, node.value, body)
-        elif self._owns_loop(func):
-            self.steady[name] = build.var(f"{name}.steady")
-            body = self(node.body)
-            del self.steady[name]
-            result = LetStmt(f"{name}.steady", steady, LetStmt(name, node.value, body))
+        if steady is value:
+            result = self._with_body(node, value)
+        elif self._is_region_of_other(name):
+            result = self._with_body(node, steady)
         else:
-            result = LetStmt(name, steady, self(node.body))
+            # What else depends on the loop keeps its value, and has another for the regions.
+            self.steady[name] = build.var(f"{name}.steady")
+            result = self._with_body(node, value)
+            del self.steady[name]
+            result = LetStmt(f"{name}.steady", steady, result)
         if saved is not None:
             self.steady[name] = saved
         return result
+
+    def _slid_region(self, node: LetStmt) -> Stmt:
+        """The region of a Func that slides; for others it is the first one until it is made."""
+        name = node.name
+        saved = self.steady.pop(name, None)
+        start = self.starts.get(name.split(".", 1)[0], self.first)
+        if start is self.first:
+            result = self._with_body(node, node.value)
+        else:
+            moved = {**self.steady, self.loop.name: build.maximum(self.variable, start)}
+            self.steady[name] = build.var(f"{name}.steady")
+            result = self._with_body(node, node.value)
+            del self.steady[name]
+            result = LetStmt(f"{name}.steady", substitute(moved, node.value), result)
+        if saved is not None:
+            self.steady[name] = saved
+        return result
+
+    def _with_body(self, node: LetStmt, value: Expr) -> Stmt:
+        body = self(node.body)
+        if value is node.value and body is node.body:
+            return node
+        return LetStmt(node.name, value, body)
+
+    def _is_region_of_other(self, name: str) -> bool:
+        """Whether a let defines a region of a Func that the loop itself does not compute."""
+        if not name.endswith((".min", ".max")) or ".s" not in name:
+            return False
+        return not self._owns_loop(name.split(".", 1)[0])
 
     def _owns_loop(self, func: str) -> bool:
         """Whether the loop computes the Func: its region moves with the loop."""

@@ -52,26 +52,49 @@ class Producers:
 
 
 class _Window:
-    """The region that an iteration needs along the dimension that slides, `up` or down."""
+    """The region that an iteration needs along the dimension that slides, `up` or down.
 
-    __slots__ = ("dim", "high", "low", "up")
+    `steady_low` and `steady_high` leave out what consumers that do not slide would need before the
+    first original iteration.
+    """
 
-    def __init__(self, dim: int, low: Expr, high: Expr) -> None:
+    __slots__ = ("dim", "high", "low", "steady_high", "steady_low", "up")
+
+    def __init__(
+        self, dim: int, low: Expr, high: Expr, steady_low: Expr, steady_high: Expr
+    ) -> None:
         self.dim = dim
         self.low = low
         self.high = high
+        self.steady_low = steady_low
+        self.steady_high = steady_high
         self.up = True
 
 
 class _Binding:
-    """A let: its value, and the lets that the names in it mean. Expanded only when asked for."""
+    """A let: its value, and the lets that the names in it mean. Expanded only when asked for.
 
-    __slots__ = ("_expanded", "_names", "_value")
+    The steady value is the one that holds in the first original iteration in all iterations before
+    it: what does not slide does not run there.
+    """
 
-    def __init__(self, value: Expr, names: dict[str, _Binding]) -> None:
+    __slots__ = ("_expanded", "_names", "_steady", "_steady_value", "_value")
+
+    def __init__(
+        self, value: Expr, names: dict[str, _Binding], steady_value: Expr | None = None
+    ) -> None:
         self._value = value
         self._names = names
         self._expanded: Expr | None = None
+        self._steady_value = value if steady_value is None else steady_value
+        self._steady: Expr | None = None
+
+    def steady(self) -> Expr:
+        """The steady value with all lets put in."""
+        if self._steady is None:
+            values = {name: binding.steady() for name, binding in self._names.items()}
+            self._steady = substitute(values, self._steady_value)
+        return self._steady
 
     def expanded(self) -> Expr:
         """The value with all lets put in."""
@@ -102,6 +125,8 @@ class SlideFunction(Rewriter):
         facts: Facts,
         outer: Facts,
         producers: Producers,
+        original: Expr,
+        replaced: set[tuple[str, Expr]],
     ) -> None:
         """Takes the place where the Func is to slide.
 
@@ -115,8 +140,14 @@ class SlideFunction(Rewriter):
             facts: what is known inside the loop.
             outer: what is known around it, and in iterations before its first one.
             producers: of the statements inside.
+            original: where the loop began at first.
+            replaced: names and values of the lets of what slides already.
         """
         super().__init__()
+        self.steady_loop: dict[str, Expr] = {}
+        if first is not original:
+            self.steady_loop[loop] = build.maximum(build.var(loop), original)
+        self.slides_already = replaced
         self.function = function
         self.loop = loop
         self.start = start
@@ -132,6 +163,9 @@ class SlideFunction(Rewriter):
         # New values of the lets that define the region, and the loop in whose body they stand.
         self.replacements: dict[str, Expr] = {}
         self.producer_depth = -1
+        self.outer_replacements: dict[str, Expr] = {}
+        # Names and values of the lets that were replaced.
+        self.replaced: set[tuple[str, Expr]] = set()
 
     def __call__(self, node: Any) -> Any:
         if isinstance(node, Expr):
@@ -145,11 +179,15 @@ class SlideFunction(Rewriter):
 
     def expand(self, e: Expr) -> Expr:
         """The expression in terms of loop variables and of what is defined outside the loop."""
-        return self._bind(e).expanded()
+        return self._bind("", e).expanded()
 
-    def _bind(self, value: Expr) -> _Binding:
+    def _bind(self, name: str, value: Expr) -> _Binding:
         lets = self.lets
-        return _Binding(value, {n: lets[n] for n in free_variables(value) if n in lets})
+        steady = value
+        if (name, value) not in self.slides_already:
+            steady = substitute(self.steady_loop, value)
+        names = {n: lets[n] for n in free_variables(value) if n in lets}
+        return _Binding(value, names, steady)
 
     def _made_in(self, stmt: Stmt) -> bool:
         return self.function.name in self.producers.of(stmt)
@@ -158,15 +196,22 @@ class SlideFunction(Rewriter):
         if not self._made_in(node.body):
             return self.rebuild(node)  # type: ignore[no-any-return]
         saved = self.lets.get(node.name)
-        self.lets[node.name] = self._bind(node.value)
+        self.lets[node.name] = self._bind(node.name, node.value)
         body = self(node.body)
         if saved is None:
             del self.lets[node.name]
         else:
             self.lets[node.name] = saved
         value = node.value
-        if node.name in self.replacements and len(self.inner_loops) == self.producer_depth:
-            value = self.replacements.pop(node.name)
+        name = node.name
+        if name in self.replacements and len(self.inner_loops) == self.producer_depth:
+            value = self.replacements.pop(name)
+            self.replaced.add((name, value))
+            if free_variables(value).isdisjoint(self.inner_loops):
+                self.outer_replacements[name] = value
+        elif name in self.outer_replacements:
+            # The region as loops further out define it, for what its production needs.
+            value = self.outer_replacements[name]
         if value is node.value and body is node.body:
             return node
         return LetStmt(node.name, value, body)
@@ -237,20 +282,27 @@ class SlideFunction(Rewriter):
         found: _Window | None = None
         constant: _Window | None = None
         for dim, arg in enumerate(function.args):
-            low = self.lets.get(f"{prefix}{arg}.min")
-            high = self.lets.get(f"{prefix}{arg}.max")
-            if low is None or high is None:
+            least = self.lets.get(f"{prefix}{arg}.min")
+            greatest = self.lets.get(f"{prefix}{arg}.max")
+            if least is None or greatest is None:
                 return None
-            low = simplify(low.expanded(), self.facts)
-            high = simplify(high.expanded(), self.facts)
+            low = simplify(least.expanded(), self.facts)
+            high = simplify(greatest.expanded(), self.facts)
+            steady_low, steady_high = low, high
+            if self.steady_loop:
+                steady_low = simplify(least.steady(), self.facts)
+                steady_high = simplify(greatest.steady(), self.facts)
             if uses_variable(low, self.loop) or uses_variable(high, self.loop):
                 if found is not None:
                     return None
-                found = _Window(dim, low, high)
+                found = _Window(dim, low, high, steady_low, steady_high)
             elif dim == len(function.args) - 1 and is_pure(low) and is_pure(high):
-                constant = _Window(dim, low, high)
+                constant = _Window(dim, low, high, steady_low, steady_high)
         window = found if found is not None else constant
         if window is None or window.dim in self.slid:
+            return None
+        if any(uses_variable(e, v) for e in (window.low, window.high) for v in self.inner_loops):
+            # It moves in an inner loop too, and can slide along that.
             return None
         arg = function.args[window.dim]
         for update in function.updates:
@@ -298,11 +350,11 @@ class SlideFunction(Rewriter):
             # Nothing outside of what the original loop needs; production begins at new_start.
             facts = self.outer.child().assume(build.ge(build.var(self.loop), start))
             if window.up:
-                edge = self._at(self.start, window.low)
+                edge = self._at(self.start, window.steady_low)
                 if not can_prove(build.ge(low, edge), facts):
                     low = build.maximum(low, edge)
             else:
-                edge = self._at(self.start, window.high)
+                edge = self._at(self.start, window.steady_high)
                 if not can_prove(build.le(high, edge), facts):
                     high = build.minimum(high, edge)
         else:
@@ -311,10 +363,10 @@ class SlideFunction(Rewriter):
             # Regions of consumers that make their whole window in the same iteration ask as well.
             whole = {at_start: build.true()}
             if window.up:
-                first = replace_nodes(whole, window.low)
+                first = replace_nodes(whole, window.steady_low)
                 low = build.select(at_start, first, _likely_inside(low))
             else:
-                first = replace_nodes(whole, window.high)
+                first = replace_nodes(whole, window.steady_high)
                 high = build.select(at_start, first, _likely_inside(high))
         return simplify(low, self.outer), simplify(high, self.outer)
 
@@ -328,9 +380,9 @@ class SlideFunction(Rewriter):
         new_low, new_high = self._at(x, low), self._at(x, high)
         parts = [build.le(x, self.start), build.ge(new_high, new_low)]
         if window.up:
-            parts.append(build.le(new_low, self._at(self.start, window.low)))
+            parts.append(build.le(new_low, self._at(self.start, window.steady_low)))
         else:
-            parts.append(build.ge(new_high, self._at(self.start, window.high)))
+            parts.append(build.ge(new_high, self._at(self.start, window.steady_high)))
         condition = simplify(build.conjunction(parts), self.outer)
         found = solve_for_inner_interval(condition, _SOLVE_FOR).max
         if found is None:
@@ -371,7 +423,11 @@ class SlideFunction(Rewriter):
         else:
             edge, name = box[window.dim].max, f"{last}.max"
             maker = build.maximum
-        return node if edge is None else LetStmt(name, maker(build.var(name), edge), node)
+        if edge is None:
+            return node
+        value = maker(build.var(name), edge)
+        self.replaced.add((name, value))
+        return LetStmt(name, value, node)
 
 
 class _Mostly(Rewriter):

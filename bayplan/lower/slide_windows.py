@@ -143,7 +143,7 @@ class _SlideWindows(Rewriter):
         # Where the Funcs that slide begin, those handled last first.
         starts: list[tuple[str, Expr]] = []
         whole_at_start: list[tuple[str, Expr]] = []
-        slid_here: set[str] = set()
+        replaced: set[tuple[str, Expr]] = set()
         needs = _Needs(node.body)
         made = self.producers.of(node.body)
         for function in self.sliding:
@@ -166,10 +166,12 @@ class _SlideWindows(Rewriter):
                 facts,
                 outer,
                 self.producers,
+                node.min,
+                replaced,
             )
             body = slider(body)
             if len(dims) > before:
-                slid_here.add(function.name)
+                replaced |= slider.replaced
                 body = build.block([_marker(function.name), body])
                 if slider.new_start is None:
                     whole_at_start.append((function.name, start))
@@ -186,7 +188,7 @@ class _SlideWindows(Rewriter):
                 starts.insert(0, (function.name, first))
         if lets:
             body = guard_rewound_loop(
-                node, body, needs, slid_here, first, [*starts, *whole_at_start], self.producers
+                node, body, needs, replaced, first, [*starts, *whole_at_start], self.producers
             )
         self.facts = facts
         body = self(body)
