@@ -18,7 +18,7 @@ from tests.targets.interpret import evaluate
 from tests.targets.programs import argument, dtype, emit, make_buffer, run, store_all
 
 INTEGERS = [f(bits) for f in (Int, UInt) for bits in (8, 16, 32, 64)]
-LANES = [1, 2, 3, 5, 8, 12, 16, 32, 64]
+LANES = [1, 3, 5, 8, 16, 32, 64]
 SIZE = 256
 
 
@@ -231,7 +231,7 @@ def test_saturating_casts(source: Type) -> None:
     check(make, [source], [1, 3, 16, 32])
 
 
-@pytest.mark.parametrize("t", INTEGERS, ids=str)
+@pytest.mark.parametrize("t", [UInt(8), Int(16), UInt(32), Int(64)], ids=str)
 @pytest.mark.parametrize("op", [E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE])
 def test_masks(t: Type, op: type) -> None:
     def make(a: E.Expr, b: E.Expr, p: E.Expr, q: E.Expr, x: E.Expr) -> list[E.Expr]:
