@@ -99,10 +99,10 @@ def _rounded_right(a: Array, b: Array) -> Array:
     return (a + _power(b) // 2) // _power(b)
 
 
-def _each(function: Callable[[int], int]) -> Callable[[Array], Array]:
+def _each(function: Callable[[int], int], value: Array) -> Array:
     import numpy as np
 
-    return np.frompyfunc(lambda k: function(int(k)), 1, 1)
+    return np.frompyfunc(lambda k: function(int(k)), 1, 1)(value)
 
 
 def bit_count(name: str, value: Array, t: Type) -> Array:
@@ -115,7 +115,7 @@ def bit_count(name: str, value: Array, t: Type) -> Array:
         "count_leading_zeros": lambda k: t.width - (k & mask).bit_length(),
         "count_trailing_zeros": lambda k: ((k & -k).bit_length() - 1) if k & mask else t.width,
     }
-    return np.asarray(_each(functions[name])(exact(value)), dtype_of(t))
+    return np.asarray(_each(functions[name], exact(value)), dtype_of(t))
 
 
 def lerp(zero: Array, one: Array, weight: Array, t: Type, weight_type: Type) -> Array:
