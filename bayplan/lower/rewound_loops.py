@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from bayplan.ir import build
 from bayplan.ir.exprs import LE, Expr
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter, substitute
+from bayplan.ir.walk import Rewriter, free_variables, substitute
 from bayplan.lower.scoped import strip_likely
 from bayplan.lower.slide_function import Producers
 
@@ -65,6 +65,10 @@ class _Guard(Rewriter):
         self.guards: list[Expr] = []
         # Lets that hold a value as of the first original iteration in the iterations before it.
         self.steady: dict[str, Expr] = {loop.name: build.maximum(self.variable, loop.min)}
+        # Where production begins, earliest first; from which of them on a steady let is the let.
+        order = [*dict.fromkeys([first, *starts.values()]), loop.min]
+        self.place = {start: i for i, start in enumerate(order)}
+        self.same_from: dict[str, int] = {loop.name: self.place[loop.min]}
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -86,12 +90,10 @@ class _Guard(Rewriter):
 
     def rewrite_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = strip_likely(node.condition)
-        guards = type(condition) is LE and condition.b is self.variable
-        if guards:
-            self.guards.append(condition.a)  # type: ignore[attr-defined]
-        then_case = self(node.then_case)
-        if guards:
-            self.guards.pop()
+        if type(condition) is LE and condition.b is self.variable:
+            then_case = self._guarded(condition.a, node.then_case)
+        else:
+            then_case = self(node.then_case)
         else_case = None if node.else_case is None else self(node.else_case)
         return IfThenElse(node.condition, then_case, else_case)
 
@@ -101,11 +103,26 @@ class _Guard(Rewriter):
         start = self._start_of(node.name)
         if start is self.first or start in self.guards or self._warms_up_inside(node.body):
             return self.rebuild(node)  # type: ignore[no-any-return]
-        condition = build.le(start, self.variable)
+        body = self._guarded(start, node.body)
+        guarded = IfThenElse(build.le(start, self.variable), body)
+        return ProducerConsumer(node.name, True, guarded)
+
+    def _guarded(self, start: Expr, body: Stmt) -> Stmt:
+        """The body, which runs only from `start` on."""
+        outer = self.steady
+        place = self.place.get(start, -1)
+        self.steady = {n: e for n, e in outer.items() if self.same_from[n] > place}
         self.guards.append(start)
-        body = self(node.body)
+        result: Stmt = self(body)
         self.guards.pop()
-        return ProducerConsumer(node.name, True, IfThenElse(condition, body))
+        self.steady = outer
+        return result
+
+    def _begin_steady(self, name: str, value: Expr, least: int) -> None:
+        """Let `name` have a steady let, which is the same from some iteration on."""
+        used = [self.same_from[n] for n in free_variables(value) if n in self.steady]
+        self.same_from[name] = max([least, *used])
+        self.steady[name] = build.var(f"{name}.steady")
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         """Regions that do not slide are those of the first iteration until that is reached."""
@@ -121,7 +138,7 @@ class _Guard(Rewriter):
             result = self._with_body(node, steady)
         else:
             # What else depends on the loop keeps its value, and has another for the regions.
-            self.steady[name] = build.var(f"{name}.steady")
+            self._begin_steady(name, value, 0)
             result = self._with_body(node, value)
             del self.steady[name]
             result = LetStmt(f"{name}.steady", steady, result)
@@ -138,7 +155,8 @@ class _Guard(Rewriter):
             result = self._with_body(node, node.value)
         else:
             moved = {**self.steady, self.loop.name: build.maximum(self.variable, start)}
-            self.steady[name] = build.var(f"{name}.steady")
+            others = substitute({self.loop.name: build.int32(0)}, node.value)
+            self._begin_steady(name, others, self.place[start])
             result = self._with_body(node, node.value)
             del self.steady[name]
             result = LetStmt(f"{name}.steady", substitute(moved, node.value), result)
