@@ -254,16 +254,13 @@ class Regions:
             self._moving[name] = (first, last)
 
     def provide(self, s: Provide) -> None:
-        if s.predicate is None:
-            self._provide(s)
-            return
-        self.visit(s.predicate)
-        self._branch(s.predicate, lambda: self._provide(s), None)
-
-    def _provide(self, s: Provide) -> None:
         if self.writes and (self.only is None or self.only == s.name):
-            self._touch(s.name, s.args)
-        for e in (*s.args, *s.values):
+            if s.predicate is None:
+                self._touch(s.name, s.args)
+            else:
+                self._branch(s.predicate, lambda: self._touch(s.name, s.args), None)
+        # The predicate is one of the store alone: what is stored is computed in any case.
+        for e in s.children():
             self.visit(e)
 
     def check(self, s: AssertStmt) -> None:

@@ -26,8 +26,10 @@ def skip_stages(stmt: Stmt, lowering: Lowering) -> Stmt:
     Order: after fold_storage; before flatten_storage, as it looks at calls of Funcs.
     """
     called = _Called()
-    candidates = _Candidates(stmt, called).names
-    return _SkipStages(candidates, called)(stmt) if candidates else stmt
+    # Funcs that share loops are made together, in one production.
+    together = {name for group in lowering.fused_groups if len(group) > 1 for name in group}
+    candidates = _Candidates(stmt, called).names - together
+    return _SkipStages(candidates, called, together)(stmt) if candidates else stmt
 
 
 def _may_decide(condition: Expr) -> bool:
@@ -139,10 +141,11 @@ class _Candidates:
 class _SkipStages(Rewriter):
     memoise = False
 
-    def __init__(self, candidates: set[str], called: _Called) -> None:
+    def __init__(self, candidates: set[str], called: _Called, together: set[str]) -> None:
         super().__init__()
         self.candidates = candidates
         self.called = called
+        self.together = together
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -157,7 +160,7 @@ class _SkipStages(Rewriter):
                 # What this production calls is now called under a condition.
                 for n in iterate(body):
                     if type(n) is ProducerConsumer and n.is_producer and n.name == node.name:
-                        self.candidates |= self.called.of(n.body)
+                        self.candidates |= self.called.of(n.body) - self.together
                 condition = simplify(build.logical_and(condition, used))
         if body is node.body and condition is node.condition:
             return node
