@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import bayplan as hl
+from bayplan import driver
 from bayplan.reference import evaluate
 
 
@@ -82,3 +83,32 @@ def test_masks_that_are_partly_constant() -> None:
     g.split(x, xo, xi, 5, hl.TailStrategy.GuardWithIf)
     g.split(xi, xio, xii, 16, hl.TailStrategy.GuardWithIf).vectorize(xii)
     _check(g, [33, 9])
+
+
+def test_a_func_used_under_a_condition_shares_loops_with_another() -> None:
+    x, y = hl.vars("x y")
+    p = hl.Param(hl.Int(32), "p")
+    p.set(2)
+    f0, f1, f2 = hl.Func("f0"), hl.Func("f1"), hl.Func("f2")
+    f0[x, y] = x + 1
+    f1[x, y] = y + 2
+    f2[x, y] = f1[x, y] + hl.select(p > 7, f0[x, y], 0)
+    f1.compute_root()
+    f0.compute_root().compute_with(f1, y)
+    _check(f2, [7, 5])
+
+
+def test_stores_are_predicated_but_what_they_store_is_loaded() -> None:
+    x, y, yo, yi = hl.vars("x y yo yi")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x, y] = hl.f64(x * 10 + y)
+    f[x, y] = f[x, y] + 1.0
+    f.update().split(y, yo, yi, 8, hl.TailStrategy.PredicateStores).vectorize(yi)
+    g[x, y] = f[x, y]
+    f.compute_root().store_in(hl.MemoryType.Heap)
+    context = driver.context()
+    context.check_allocations(flush_right=True)
+    try:
+        _check(g, [3, 11])
+    finally:
+        context.check_allocations(False)
