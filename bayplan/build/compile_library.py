@@ -23,6 +23,7 @@ from bayplan.build.compilers import Compiler, find_compiler
 from bayplan.build.flags import choose_flags
 from bayplan.ir.errors import CompileError
 
+_LOOK_UP_SECONDS = 0.25
 _STDERR_LIMIT = 8000
 
 
@@ -72,6 +73,11 @@ def compile_library(
                 raise
             plain = ("-O1", "-fno-tree-loop-vectorize")
             run_compiler([*compiler.command, *flags, *plain, *end], name)
+        if not library.exists():
+            raise CompileError(
+                f"the C compiler reported success on {name!r} but wrote nothing\n"
+                f"  command: {shlex.join([*compiler.command, *flags, *end])}"
+            )
         seal(library)
         return store_entry(key, library, text)
     finally:
@@ -90,7 +96,7 @@ def run_compiler(command: list[str], name: str) -> None:
     """
     process = _start(command, name)
     try:
-        _, stderr = process.communicate()
+        stderr = _wait(process)
     except BaseException:
         _kill_group(process)
         raise
@@ -129,6 +135,18 @@ def _start(command: list[str], name: str) -> subprocess.Popen[bytes]:
     finally:
         if main:
             signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> bytes:
+    """What the process writes to stderr until its end.
+
+    Looks up now and then: a signal that another thread received does not end the waiting.
+    """
+    while True:
+        try:
+            return process.communicate(timeout=_LOOK_UP_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -58,9 +58,10 @@ int32_t bp_rt_call(bp_rt_context *ctx, bp_entry entry, void **args, int32_t inte
         action.sa_sigaction = on_interrupt;
         action.sa_flags = SA_SIGINFO | SA_RESTART;
         sigemptyset(&action.sa_mask);
-        /* `replaced` must be right before the handler can run. */
+        /* `replaced` must be right before the handler can run. Who ignores SIGINT goes on. */
         sigaction(SIGINT, NULL, &replaced);
-        sigaction(SIGINT, &action, NULL);
+        if ((replaced.sa_flags & SA_SIGINFO) || replaced.sa_handler != SIG_IGN)
+            sigaction(SIGINT, &action, NULL);
     }
     int32_t status = entry(&ctx->base, args);
     if (!outer) {

@@ -50,9 +50,13 @@ print("fine")
 """
 
 
+# A test run started in the background may have been told to ignore SIGINT.
+HEED = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def _run(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", source],
+        [sys.executable, "-c", HEED + source],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
