@@ -154,9 +154,12 @@ class _SkipStages(Rewriter):
         body = self(node.body)
         condition = node.condition
         if node.name in self.candidates:
-            used = simplify(_Use(node.name, body).of(body))
+            use = _Use(node.name, body)
+            used = simplify(use.of(body))
             if not build.is_one(used):
                 body = _MakeOnlyIf(node.name, used)(body)
+                # There may be no storage now: no select may read it where it is not chosen.
+                body = _ReadOnlyIf(use)(body)
                 # What this production calls is now called under a condition.
                 for n in iterate(body):
                     if type(n) is ProducerConsumer and n.is_producer and n.name == node.name:
@@ -181,6 +184,29 @@ class _MakeOnlyIf(Rewriter):
             return self.rebuild(node)  # type: ignore[no-any-return]
         body = IfThenElse(self.condition, node.body)
         return ProducerConsumer(node.name, True, body)
+
+
+class _ReadOnlyIf(Rewriter):
+    """Turns the selects that decide whether a Func is read into branches."""
+
+    def __init__(self, use: _Use) -> None:
+        super().__init__()
+        self.use = use
+
+    def rewrite_Select(self, node: Select) -> Any:
+        result = self.rebuild(node)
+        cases = (node.true_value, node.false_value)
+        if all(build.is_zero(self.use.of(case)) for case in cases):
+            return result
+        if type(result) is not Select or not self.use.decides(node.condition):
+            return result
+        return build.intrinsic(
+            result.type,
+            "if_then_else",
+            result.condition,
+            result.true_value,
+            result.false_value,
+        )
 
 
 class _Use:
@@ -232,6 +258,10 @@ class _Use:
             if build.is_one(used):
                 break
         return used
+
+    def decides(self, condition: Expr) -> bool:
+        """Whether the condition is known outside, so that it took part in the answer."""
+        return condition.type.lane_count == 1 and self._outside(condition) is not None
 
     def _produces(self, case: Stmt) -> bool:
         return self.producer is not None and any(n is self.producer for n in iterate(case))
