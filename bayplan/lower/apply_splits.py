@@ -52,7 +52,9 @@ _GUARDED = {
 }
 
 
-def apply_split(split: Split, prefix: str, multiples: dict[str, Expr]) -> list[Step]:
+def apply_split(
+    split: Split, prefix: str, multiples: dict[str, Expr], is_part: bool = False
+) -> list[Step]:
     """The steps that express the old loop variables by the new ones, innermost wrapper first.
 
     Args:
@@ -60,9 +62,10 @@ def apply_split(split: Split, prefix: str, multiples: dict[str, Expr]) -> list[S
         prefix: Name of the stage with its dot, as "f.s0.".
         multiples: Loop variable -> an expression its extent is a multiple of, as far as known;
             what is learnt of the new variables is added.
+        is_part: Whether the loop that is split came about by a split or by fusing.
     """
     if split.kind is SplitKind.Split:
-        return _apply_proper_split(split, prefix, multiples)
+        return _apply_proper_split(split, prefix, multiples, is_part)
     if split.kind is SplitKind.Fuse:
         return _apply_fuse(split, prefix, multiples)
     outer = var(prefix + split.outer)
@@ -83,7 +86,9 @@ def _divides(factor: Expr, multiple: Expr | None) -> bool:
     return constant_value(simplify(mod(multiple, factor))) == 0
 
 
-def _apply_proper_split(split: Split, prefix: str, multiples: dict[str, Expr]) -> list[Step]:
+def _apply_proper_split(
+    split: Split, prefix: str, multiples: dict[str, Expr], is_part: bool
+) -> list[Step]:
     factor = split.factor
     assert factor is not None
     value = constant_value(factor)
@@ -107,7 +112,12 @@ def _apply_proper_split(split: Split, prefix: str, multiples: dict[str, Expr]) -
     elif is_one(factor):
         pass
     elif split.tail in _GUARDED:
-        steps = _guard(split, prefix, old_max)
+        tail = split.tail
+        if is_part and tail is TailStrategy.PredicateLoads:
+            # An iteration too many of a part can come to coordinates that are done already (a
+            # shift inwards does that), and would store there what it did not load.
+            tail = TailStrategy.Predicate
+        steps = _guard(split, tail, prefix, old_max)
     elif split.tail is TailStrategy.ShiftInwards:
         marked = intrinsic(INT32, "likely_if_innermost", base)
         base = Min(marked, add(old_max, sub(int32(1), factor)))
@@ -134,13 +144,13 @@ def _surplus(old_min: Expr, old_max: Expr, factor: Expr) -> Expr:
     return mod(sub(sub(old_min, old_max), int32(1)), factor)
 
 
-def _guard(split: Split, prefix: str, old_max: Expr) -> list[Step]:
+def _guard(split: Split, tail: TailStrategy, prefix: str, old_max: Expr) -> list[Step]:
     """Skip iterations beyond the old loop.
 
     Bounds analysis is told so by a promise on the variable, which it can use where an if is of
     no help to it.
     """
-    substitution, predication = _GUARDED[split.tail]
+    substitution, predication = _GUARDED[tail]
     old = var(prefix + split.old)
     guarded_name = f"{prefix}{split.old}.guarded"
     guarded = intrinsic(INT32, "promise_clamped", old, old, old_max)

@@ -24,8 +24,8 @@ from bayplan.ir.exprs import And, Call, CallKind, Expr
 from bayplan.ir.stmts import AssertStmt, Atomic, For, IfThenElse, LetStmt, Provide, Stmt
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.language.function import Definition, Function
-from bayplan.language.schedule import OUTERMOST, Dim, Split, SplitKind, StageSchedule, TailStrategy
-from bayplan.lower.apply_splits import Action, apply_split, bounds_after_split
+from bayplan.language.schedule import OUTERMOST, Dim, SplitKind, StageSchedule, TailStrategy
+from bayplan.lower.apply_splits import Action, Step, apply_split, bounds_after_split
 from bayplan.lower.place_prefetches import place_prefetches
 from bayplan.lower.qualify import Qualify
 
@@ -108,6 +108,7 @@ def _apply_splits(body: Stmt, prefix: str, function: Function, schedule: StageSc
         if s.tail in (TailStrategy.PredicateLoads, TailStrategy.PredicateStores)
     }
     stmt = body
+    parts: set[str] = set()
     for split in schedule.splits:
         if split.kind is SplitKind.Split and split.old in unsplittable:
             raise ScheduleError(
@@ -115,14 +116,14 @@ def _apply_splits(body: Stmt, prefix: str, function: Function, schedule: StageSc
                 "stores, and such a loop cannot be split again",
                 split.where or function.where,
             )
-        stmt = _apply_steps(stmt, split, prefix, function, multiples)
+        steps = apply_split(split, prefix, multiples, split.old in parts)
+        stmt = _apply_steps(stmt, steps, function)
+        parts |= {split.outer, split.inner} if split.kind is SplitKind.Split else {split.old}
     return stmt
 
 
-def _apply_steps(
-    stmt: Stmt, split: Split, prefix: str, function: Function, multiples: dict[str, Expr]
-) -> Stmt:
-    for action, name, value in apply_split(split, prefix, multiples):
+def _apply_steps(stmt: Stmt, steps: Sequence[Step], function: Function) -> Stmt:
+    for action, name, value in steps:
         if action is Action.SUBSTITUTE:
             stmt = substitute({name: value}, stmt)
         elif action is Action.LET:
