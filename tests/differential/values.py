@@ -98,7 +98,12 @@ def cast(value: Value, kind: str) -> Value | None:
     if value.kind in FLOAT_TYPES:
         if not value.exact or value.low < least or value.high > greatest:
             return None
-        return Value(text, kind, int(value.low), int(value.high))
+        low = int(value.low)
+        if value.low < 0:
+            # The wheel makes uint32(int32(f)) a uint32(f), which is undefined below 0.
+            low = max(low - 1, least)
+            text = f"hl.max({text}, hl.{kind}({low}))"
+        return Value(text, kind, low, int(value.high))
     if least <= value.low and value.high <= greatest:
         return Value(text, kind, value.low, value.high)
     return Value(text, kind, least, greatest)
