@@ -11,7 +11,7 @@ from bayplan.analysis.interval import Interval
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import add, div, int32, maximum, minimum, mul, sub, var
 from bayplan.ir.errors import InternalError
-from bayplan.ir.exprs import Expr, Let
+from bayplan.ir.exprs import Call, Expr, Let
 from bayplan.ir.memory import ForKind, Partition
 from bayplan.ir.stmts import (
     Atomic,
@@ -27,7 +27,7 @@ from bayplan.ir.stmts import (
     Stmt,
 )
 from bayplan.ir.walk import Rewriter, free_variables
-from bayplan.language.schedule import Bound, FusedPair
+from bayplan.language.schedule import Bound, FusedPair, TailStrategy
 from bayplan.lower.context import Lowering
 from bayplan.lower.find_calls import TouchIndex, trim_to
 from bayplan.lower.fuse_loops import find_dim
@@ -213,7 +213,10 @@ class _InferBounds(Rewriter):
         if len(fused) == 1:
             stage = fused[0]
             name = stage.function.name
-            box = box_provided(trim_to(name, body, self.touched), name, {}, bounds)
+            trimmed = trim_to(name, body, self.touched)
+            if _computes_beyond(stage):
+                trimmed = _DropPredicates(name)(trimmed)
+            box = box_provided(trimmed, name, {}, bounds)
             assert box is not None, stage.name()
             return {stage.name(): box}
         boxes = boxes_provided(body, {}, bounds)
@@ -426,3 +429,33 @@ def _hide_loop(found: Interval, name: str, loop: Interval) -> Interval:
     if high is not None and name in free_variables(high):
         high = bounds_of_expr_in_scope(high, scope).max
     return Interval(low, high)
+
+
+def _computes_beyond(stage: Stage) -> bool:
+    """Whether values are computed, and so need their inputs, where nothing is stored."""
+    definition = stage.function.definition(stage.index)
+    schedules = [definition.schedule]
+    schedules += [s.definition.schedule for s in definition.specializations]
+    return any(
+        split.tail is TailStrategy.PredicateStores for s in schedules for split in s.splits
+    )
+
+
+class _DropPredicates(Rewriter):
+    """Takes the predicates off the stores of one Func, and the promise that they hold."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def rewrite_Provide(self, node: Provide) -> Stmt:
+        if node.name != self.name or node.predicate is None:
+            return node
+        return Provide(node.name, node.values, node.args)
+
+    def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        value = node.value
+        if type(value) is Call and value.is_intrinsic("promise_clamped"):
+            if node.name.startswith(f"{self.name}.s"):
+                value = value.args[0]
+        return LetStmt(node.name, value, self(node.body))
