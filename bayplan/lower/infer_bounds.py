@@ -11,7 +11,7 @@ from bayplan.analysis.interval import Interval
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import add, div, int32, maximum, minimum, mul, sub, var
 from bayplan.ir.errors import InternalError
-from bayplan.ir.exprs import Call, Expr, Let
+from bayplan.ir.exprs import Expr, Let
 from bayplan.ir.memory import ForKind, Partition
 from bayplan.ir.stmts import (
     Atomic,
@@ -26,7 +26,7 @@ from bayplan.ir.stmts import (
     Realize,
     Stmt,
 )
-from bayplan.ir.walk import Rewriter, free_variables
+from bayplan.ir.walk import Rewriter, free_variables, substitute
 from bayplan.language.schedule import Bound, FusedPair, TailStrategy
 from bayplan.lower.context import Lowering
 from bayplan.lower.find_calls import TouchIndex, trim_to
@@ -219,6 +219,9 @@ class _InferBounds(Rewriter):
             box = box_provided(trimmed, name, {}, bounds)
             assert box is not None, stage.name()
             return {stage.name(): box}
+        for stage in fused:
+            if _computes_beyond(stage):
+                body = _DropPredicates(stage.function.name)(body)
         boxes = boxes_provided(body, {}, bounds)
         return {
             stage.name(): boxes[stage.function.name]
@@ -451,11 +454,11 @@ class _DropPredicates(Rewriter):
     def rewrite_Provide(self, node: Provide) -> Stmt:
         if node.name != self.name or node.predicate is None:
             return node
-        return Provide(node.name, node.values, node.args)
-
-    def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
-        value = node.value
-        if type(value) is Call and value.is_intrinsic("promise_clamped"):
-            if node.name.startswith(f"{self.name}.s"):
-                value = value.args[0]
-        return LetStmt(node.name, value, self(node.body))
+        # See `apply_splits`: the guarded variable is the plain one and a promise about it.
+        plain = {
+            name: var(name.removesuffix(".guarded"))
+            for arg in node.args
+            for name in free_variables(arg)
+            if name.endswith(".guarded")
+        }
+        return Provide(node.name, node.values, tuple([substitute(plain, a) for a in node.args]))
