@@ -112,3 +112,37 @@ def test_stores_are_predicated_but_what_they_store_is_loaded() -> None:
         _check(g, [3, 11])
     finally:
         context.check_allocations(False)
+
+
+def _check_guarded(f: hl.Func, extents: list[int]) -> None:
+    """As `_check`, with temporaries of exactly their size between guard pages."""
+    context = driver.context()
+    for flush_right in (False, True):
+        context.check_allocations(flush_right=flush_right)
+        try:
+            _check(f, extents)
+        finally:
+            context.check_allocations(False)
+
+
+def test_where_only_stores_are_predicated_inputs_are_needed_beyond_the_end() -> None:
+    x, xo, xi = hl.vars("x xo xi")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x] = x * 3
+    g[x] = f[x - 1] + f[x]
+    g.split(x, xo, xi, 1024, hl.TailStrategy.PredicateStores)
+    f.store_root().compute_at(g, xo).store_in(hl.MemoryType.Heap)
+    _check_guarded(g, [1030])
+
+
+def test_a_guarded_coordinate_counts_in_full_for_what_it_needs() -> None:
+    x, y, yo, yi = hl.vars("x y yo yi")
+    f, g, h = hl.Func("f"), hl.Func("g"), hl.Func("h")
+    f[x, y] = x - y
+    g[x, y] = x + y
+    g[x, y] += f[y * 100, 2 * y + 1]
+    h[x, y] = g[x, 7 - y] * 2
+    h.reorder(y, x)
+    h.split(y, yo, yi, 5, hl.TailStrategy.PredicateStores).vectorize(yi)
+    f.compute_root().store_in(hl.MemoryType.Heap)
+    _check_guarded(h, [3, 11])
