@@ -129,9 +129,10 @@ def prepare(functions: Sequence[Function], target: Any) -> Lowering:
     from bayplan.lower.simplify_specializations import simplify_specializations
 
     env = build_environment(functions)
-    simplify_definitions(env)
-    # Order: before the order is found, as wrappers change who calls whom.
+    # Order: before the order is found, as wrappers change who calls whom; before definitions are
+    # simplified, which may take away the use that a wrapper was made for.
     apply_wrappers(env)
+    simplify_definitions(env)
     lowering = Lowering([f.name for f in functions], env, target)
     lowering.order, lowering.fused_groups = find_realization_order(lowering.outputs, env)
     simplify_specializations(env)

@@ -15,8 +15,9 @@ def simplify_definitions(env: dict[str, Function]) -> None:
     """Decides selects with a constant condition, in the private copies of a lowering.
 
     Nothing else is simplified: a clamp that is not needed still tells bounds inference a range.
-    Order: first of all, so that a Func in a branch that is never taken counts as not used. Else
-    it would be scheduled, and bounds inference would find that no region of it is needed.
+    Order: before realization order is found, so that a Func in a branch that is never taken
+    counts as not used. Else it would be scheduled, and bounds inference would find that no region
+    of it is needed.
     """
     decide = _Decide()
     for function in env.values():
