@@ -6,7 +6,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# On the servers the drawn examples are the same for the same commit, so that a red run can be
+# repeated; at home every run draws new ones.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
 
 # The form of the program is checked between any two passes, also in child processes.
 os.environ.setdefault("BAYPLAN_VERIFY", "1")
