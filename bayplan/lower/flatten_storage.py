@@ -70,10 +70,18 @@ def widen_index(e: Expr) -> Expr:
 
 
 class _Lets:
-    """The lets of the program, whose names are unique, for proofs across them."""
+    """The lets of the program, for proofs across them.
+
+    A name that has several values stays a variable: a Func that is realized in several places has
+    the bounds of each under the same names.
+    """
 
     def __init__(self, stmt: Stmt) -> None:
-        self._values = {n.name: n.value for n in iterate(stmt) if type(n) is LetStmt}
+        values: dict[str, set[Expr]] = {}
+        for node in iterate(stmt):
+            if type(node) is LetStmt:
+                values.setdefault(node.name, set()).add(node.value)
+        self._values = {n: next(iter(v)) for n, v in values.items() if len(v) == 1}
         self._expanded: dict[str, Expr | None] = {}
 
     def expand(self, e: Expr) -> Expr | None:

@@ -146,3 +146,17 @@ def test_a_guarded_coordinate_counts_in_full_for_what_it_needs() -> None:
     h.split(y, yo, yi, 5, hl.TailStrategy.PredicateStores).vectorize(yi)
     f.compute_root().store_in(hl.MemoryType.Heap)
     _check_guarded(h, [3, 11])
+
+
+def test_a_func_realized_in_two_places_has_bounds_of_its_own_in_each() -> None:
+    x, y, yo, yi = hl.vars("x y yo yi")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x, y] = x * 10 + y
+    g[x] = 1
+    g[x] += f[2 * x, 1]
+    g[x] += f[x + 3, 0]
+    f.compute_at(g, x).split(y, yo, yi, 4, hl.TailStrategy.PredicateStores)
+    # One element each time, so no index but 0.
+    text = driver.lowered_text(g._functions())
+    assert f"{f.name()}[1]" not in text
+    _check(g, [9])
