@@ -69,7 +69,9 @@ def _abs(bounder: Bounder, e: Call) -> Interval | None:
     if not a.is_bounded():
         return Interval(zero, None) if t.kind != "uint" or t.width >= 32 else None
     assert a.min is not None and a.max is not None
-    return Interval(zero, simplify(build.maximum(_absolute(t, a.min), _absolute(t, a.max))))
+    low, high = build.constant_value(a.min), build.constant_value(a.max)
+    least = zero if low is None or high is None else const(t, max(low, -high, 0))
+    return Interval(least, simplify(build.maximum(_absolute(t, a.min), _absolute(t, a.max))))
 
 
 def _absolute(t: Any, e: Expr) -> Expr:
@@ -87,7 +89,8 @@ def _absd(bounder: Bounder, e: Call) -> Interval | None:
     if None in ends:
         return None
     most = max(ends[1] - ends[2], ends[3] - ends[0])  # type: ignore[operator]
-    return Interval(const(t, 0), const(t, max(most, 0)))
+    least = max(ends[0] - ends[3], ends[2] - ends[1], 0)  # type: ignore[operator]
+    return Interval(const(t, least), const(t, max(most, 0)))
 
 
 def _shift(bounder: Bounder, e: Call) -> Interval | None:
