@@ -402,12 +402,9 @@ def conjunction(conditions: Iterable[Expr]) -> Expr:
     return result
 
 
-NOTHING_VALUE: Final = 0
-
-
 def nothing() -> Stmt:
     """The empty statement."""
-    return Evaluate(Const(INT32, NOTHING_VALUE))
+    return Evaluate(Const(INT32, 0))
 
 
 def is_nothing(s: Stmt) -> bool:

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar, cast
 
-from bayplan.ir.exprs import Expr, Let, Load, Variable
+from bayplan.ir.exprs import Expr, Let, Variable
 from bayplan.ir.node import Node
-from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt, Store
+from bayplan.ir.stmts import For, LetStmt, Stmt
 
 N = TypeVar("N", bound=Node)
 
@@ -192,7 +192,7 @@ _EMPTY: frozenset[str] = frozenset()
 def free_variables(e: Expr) -> frozenset[str]:
     """Names of the free variables of an expression, remembered on the node.
 
-    Buffers and allocations that a Load names are not variables: see `loaded_names`.
+    Buffers and allocations that a Load names are not variables.
     """
     found = e._free
     if found is not None:
@@ -239,18 +239,3 @@ class _StmtVariables(Visitor):
 def free_variables_of_stmt(s: Stmt) -> frozenset[str]:
     """Names of the free variables of a statement (not remembered between calls)."""
     return _StmtVariables().of(s)
-
-
-def loaded_names(node: Node) -> set[str]:
-    """Names of the allocations and buffers that Loads in the node read."""
-    return {n.name for n in iterate(node) if type(n) is Load}
-
-
-def stored_names(node: Node) -> set[str]:
-    """Names of the allocations and buffers that Stores in the node write."""
-    return {n.name for n in iterate(node) if type(n) is Store}
-
-
-def allocated_names(node: Node) -> set[str]:
-    """Names of the allocations made in the node."""
-    return {n.name for n in iterate(node) if type(n) is Allocate}
