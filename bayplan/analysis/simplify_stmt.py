@@ -216,7 +216,8 @@ class _Statements:
         body = self.run(s.body, facts)
         if is_nothing(body):
             return nothing()
-        return Allocate(s.name, s.type, s.memory_type, extents, condition, s.padding, body)
+        address = () if s.address is None else (s.address,)
+        return s.with_children([*extents, condition, *address, body])
 
 
 def _has_undef(e: Expr) -> bool:

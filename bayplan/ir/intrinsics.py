@@ -75,6 +75,20 @@ HOST: Final[dict[str, str]] = {
 }
 """Calls of kind INTRINSIC about buffers of the call, named by StringImm; in the prologue only."""
 
+STORAGE: Final[dict[str, str]] = {
+    "offset_pointer": "(arena, bytes): handle, the address so many bytes behind the arena's begin",
+    "size_in_bytes": "(element bytes, padding, extent...): int64, (product of extents + padding) * "
+    "element bytes, 0 where an extent is, -1 where there are more than 2^31 - 1 elements",
+    "largest_over": "(loop, min, extent, value): the largest value over the loop; 0 where empty",
+    "place_storage": "(bytes...): int64, bytes of the arena in which the Placement `target` puts "
+    "temporaries of these sizes",
+    "placed_offset": "(i): int64, the offset that place_storage of the same target gave the i-th",
+    "parallel_slots": "(extent): int32, the most tasks that a loop of so many iterations runs "
+    "at once",
+    "worker_slot": "(): int32, the number of this task among those that run at once, from 0",
+}
+"""Calls of kind INTRINSIC that the storage plan makes."""
+
 MATHS: Final[frozenset[str]] = frozenset(
     [
         "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh",

@@ -295,7 +295,8 @@ class _Statements:
         size = "".join([f" * {_factor(self._text(e))}" for e in s.extents])
         padding = f" + {s.padding}" if s.padding else ""
         head = f"allocate {s.name}[{s.type}{size}{padding}] in {s.memory_type.name}"
-        self._line(head + self._condition(s.condition))
+        at = "" if s.address is None else f" at {self._text(s.address)}"
+        self._line(head + self._condition(s.condition) + at)
         self.emit(s.body)
 
     def _free(self, s: stmts.Free) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.ir.errors import ErrorSite
-from bayplan.ir.exprs import Expr
+from bayplan.ir.exprs import Call, Expr
 from bayplan.ir.memory import ForKind, MemoryType, Partition
 from bayplan.ir.node import Node
 from bayplan.ir.types import Type
@@ -272,9 +272,16 @@ class Allocate(Stmt):
     Attributes:
         condition: where false the size is 0 and nothing is allocated.
         padding: elements beyond the product that must be readable too.
+        alignment: bytes that the address is a multiple of, where whoever gives the memory can.
+        address: None: the bytes are the allocation's own. Else an alias: a call of
+            `offset_pointer(arena, offset)`, which says in which other allocation, and how many
+            bytes behind its begin, they are.
     """
 
-    __slots__ = ("name", "type", "memory_type", "extents", "condition", "padding", "body")
+    __slots__ = (
+        "name", "type", "memory_type", "extents", "condition", "padding", "body", "alignment",
+        "address",
+    )
 
     name: str
     type: Type
@@ -283,6 +290,8 @@ class Allocate(Stmt):
     condition: Expr
     padding: int
     body: Stmt
+    alignment: int
+    address: Call | None
 
     def __new__(
         cls,
@@ -293,12 +302,17 @@ class Allocate(Stmt):
         condition: Expr,
         padding: int,
         body: Stmt,
+        alignment: int = 64,
+        address: Call | None = None,
     ) -> Allocate:
-        values = (name, type, memory_type, extents, condition, padding, body)
+        values = (
+            name, type, memory_type, extents, condition, padding, body, alignment, address,
+        )
         return _make(cls, values)  # type: ignore[no-any-return]
 
     def children(self) -> tuple[Node, ...]:
-        return (*self.extents, self.condition, self.body)
+        address = () if self.address is None else (self.address,)
+        return (*self.extents, self.condition, *address, self.body)
 
     def with_children(self, children: list[Any]) -> Allocate:
         n = len(self.extents)
@@ -309,8 +323,14 @@ class Allocate(Stmt):
             tuple(children[:n]),
             children[n],
             self.padding,
-            children[n + 1],
+            children[-1],
+            self.alignment,
+            None if self.address is None else children[n + 1],
         )
+
+    def with_body(self, body: Stmt) -> Allocate:
+        """The same allocation around another statement."""
+        return self if body is self.body else self.with_children([*self.children()[:-1], body])
 
 
 class Free(Stmt):

@@ -162,11 +162,22 @@ class _Verifier:
         self._condition(s.condition)
         for e in s.extents:
             self.expression(e)
+        if s.address is not None:
+            self._address(s.address)
         self._allocated[s.name] = self._allocated.get(s.name, 0) + 1
         self._path.append(f"allocate {s.name}")
         self.statement(s.body)
         self._path.pop()
         self._allocated[s.name] -= 1
+
+    def _address(self, address: Call) -> None:
+        """An alias stands in the scope of its arena."""
+        arena, offset = address.args
+        if not address.is_intrinsic("offset_pointer") or type(arena) is not Variable:
+            self._fail("an alias is a call of offset_pointer with the name of an arena", address)
+        if not self._allocated.get(arena.name):  # type: ignore[attr-defined]
+            self._fail("the arena of an alias is allocated around it", address)
+        self.expression(offset)
 
     def _store(self, s: Store) -> None:
         for e in s.children():

@@ -81,7 +81,8 @@ class _Choose(Rewriter):
         if kind is node.memory_type and body is node.body:
             return node
         return Allocate(
-            node.name, node.type, kind, node.extents, node.condition, node.padding, body
+            node.name, node.type, kind, node.extents, node.condition, node.padding, body,
+            node.alignment,
         )
 
     def _kind(self, node: Allocate, size: int | None, inner: int) -> MemoryType:

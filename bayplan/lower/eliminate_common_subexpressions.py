@@ -115,12 +115,7 @@ class _Statements:
 
     def _allocate(self, s: Allocate) -> Stmt:
         # Sizes stay as they are: reports and the storage plan read them.
-        body = self.run(s.body)
-        if body is s.body:
-            return s
-        return Allocate(
-            s.name, s.type, s.memory_type, s.extents, s.condition, s.padding, body
-        )
+        return s.with_body(self.run(s.body))
 
     def _named(self, exprs: list[Any]) -> tuple[list[tuple[str, Expr]], list[Any]]:
         """The lets and the expressions that use them."""

@@ -196,7 +196,8 @@ class VectorizedBody(VectorizedExpressions):
             body = _LaneOfAllocation(node.name, name + ".lane", lanes)(body)
         body = self(body)
         return Allocate(
-            node.name, node.type, node.memory_type, tuple(extents), condition, node.padding, body
+            node.name, node.type, node.memory_type, tuple(extents), condition, node.padding, body,
+            node.alignment,
         )
 
     def rewrite_For(self, node: For) -> Stmt:

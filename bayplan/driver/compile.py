@@ -1,0 +1,171 @@
+"""Lowers a pipeline to a program and keeps what was lowered before."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from bayplan.driver.contexts import runtime
+from bayplan.ir.errors import DefinitionError, ErrorSite, InternalError, OutOfMemory
+from bayplan.ir.node import compilation
+from bayplan.language import changes
+from bayplan.language.fingerprint import fingerprint
+from bayplan.language.function import Function
+from bayplan.lower.pipeline import lower
+from bayplan.lower.program import Argument, LoweredProgram
+from bayplan.runtime.binding import BP_CANCELLED, BP_OUT_OF_MEMORY, Context
+
+_KEPT_PROGRAMS = 128
+
+
+class CompiledPipeline:
+    """A pipeline that was lowered, and loaded once it first runs.
+
+    Attributes:
+        functions: the output Functions it was made from.
+        program: the lowered program.
+        source: the emitted C.
+        sites: the places at which a call can end with an error.
+    """
+
+    def __init__(self, functions: Sequence[Function], target: Any, name: str) -> None:
+        from bayplan.targets import c
+
+        self.functions = tuple(functions)
+        self.target = target
+        self.changes = changes.count()
+        self.fingerprint = fingerprint(functions)
+        with compilation():
+            self.program: LoweredProgram = lower(list(functions), target, name)
+            emitted = c.emit(self.program)
+        _show_warnings(self.program.warnings)
+        self.source: str = emitted.source
+        self.sites: list[ErrorSite] = emitted.sites
+        self._loaded: Any = None
+
+    def is_current(self) -> bool:
+        """Whether the pipeline is still what was compiled."""
+        count = changes.count()
+        if self.changes != count:
+            if self.fingerprint != fingerprint(self.functions):
+                return False
+            # Something else was changed; look again only after the next change.
+            self.changes = count
+        return True
+
+    @property
+    def arguments(self) -> list[Argument]:
+        """What a call is given, in order."""
+        return self.program.arguments
+
+    def load(self) -> Any:
+        """The compiled code in this process (a `build.loading.LoadedProgram`)."""
+        if self._loaded is None:
+            from bayplan.build.loading import load_program
+
+            self._loaded = load_program(self.source, self.program.name)
+        return self._loaded
+
+    def call(self, values: Sequence[Any], context: Context) -> None:
+        """Runs the program.
+
+        Args:
+            values: one `BufferRecord` or ctypes scalar per argument.
+            context: memory, workers and messages of the call.
+
+        Raises:
+            BayplanError: the call ended with one of the program's errors.
+            KeyboardInterrupt: SIGINT arrived on the main thread while it ran.
+        """
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        interrupt = threading.current_thread() is threading.main_thread()
+        status = context.call(self.load().entry, pointers, interrupt=interrupt)
+        if status:
+            self._raise(status, context)
+
+    def _raise(self, status: int, context: Context) -> None:
+        if status == BP_CANCELLED:
+            import time
+
+            # Python's own handler noted the signal; it raises here, once.
+            time.sleep(0)
+            raise KeyboardInterrupt
+        failure = context.failure()
+        if failure is not None and 0 <= failure[0] < len(self.sites):
+            raise self.sites[failure[0]].error(failure[1])
+        text = context.failure_text()
+        if status == BP_OUT_OF_MEMORY:
+            raise OutOfMemory(text or "the allocator could not give the bytes of a temporary")
+        raise InternalError(f"the program ended with {status}: {text or 'no message'}")
+
+
+def _show_warnings(texts: Sequence[str]) -> None:
+    """Shows what lowering has to say as Python warnings at the user's line."""
+    if not texts:
+        return
+    import sys
+    import warnings
+
+    package = __file__.rpartition("driver")[0]
+    depth, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        depth, frame = depth + 1, frame.f_back
+    for text in texts:
+        warnings.warn(text, RuntimeWarning, stacklevel=depth)
+
+
+_kept: OrderedDict[tuple[Any, ...], CompiledPipeline] = OrderedDict()
+_kept_lock = threading.Lock()
+
+
+def default_target() -> Any:
+    """The target of code that runs in this process."""
+    from bayplan.language.target import get_jit_target_from_environment
+
+    return get_jit_target_from_environment()
+
+
+def check_defined(functions: Sequence[Function]) -> None:
+    for f in functions:
+        if not f.has_pure_definition():
+            raise DefinitionError(f"Func {f.name} is not defined", f.where)
+
+
+def compile_pipeline(
+    functions: Sequence[Function], target: Any = None, name: str | None = None
+) -> CompiledPipeline:
+    """Lowers a pipeline, or finds what was lowered before and is still true.
+
+    Args:
+        functions: the output Functions.
+        target: a Target; None for this machine.
+        name: of the entry point; None for the first output's name.
+    """
+    if not functions:
+        raise DefinitionError("a pipeline needs at least one output Func")
+    target = default_target() if target is None else target
+    title = name or functions[0].name
+    key = (*[id(f) for f in functions], str(target), title)
+    with _kept_lock:
+        found = _kept.get(key)
+        if found is not None and found.is_current():
+            _kept.move_to_end(key)
+            return found
+    compiled = CompiledPipeline(functions, target, title)
+    with _kept_lock:
+        if found is not None and found.source == compiled.source:
+            compiled._loaded = found._loaded
+        _kept[key] = compiled
+        while len(_kept) > _KEPT_PROGRAMS:
+            _kept.popitem(last=False)
+    return compiled
+
+
+def compile_jit(functions: Sequence[Function], target: Any = None) -> None:
+    """Lowers, compiles and loads now what `realize` would at its first call."""
+    check_defined(functions)
+    compile_pipeline(functions, target).load()
+    runtime()

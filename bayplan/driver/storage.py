@@ -1,0 +1,82 @@
+"""The storage report of a call that is not made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bayplan.analysis.evaluate import Number
+from bayplan.driver.bounds import query_input_bounds
+from bayplan.driver.compile import CompiledPipeline, check_defined, compile_pipeline
+from bayplan.driver.contexts import num_threads
+from bayplan.driver.values import buffer_bounds, given_value, output_parameters
+from bayplan.language.buffer import Buffer
+from bayplan.language.function import Function
+
+
+def storage(
+    functions: Sequence[Function],
+    destination: Any = None,
+    target: Any = None,
+    given: Mapping[int, Any] | None = None,
+    workers: int | None = None,
+) -> Any:
+    """The `StorageReport` of a call, without making it.
+
+    Args:
+        destination: extents, a Buffer or Buffers of the outputs, as for `realize`.
+        given: values of parameters for this call, by id; else what they are set to. Input
+            buffers that are not set are taken as large as the outputs need them.
+        workers: threads of parallel loops; None: as many as a call would have.
+    """
+    from bayplan.storage.report import make_report
+
+    check_defined(functions)
+    compiled = compile_pipeline(functions, target)
+    values = _size_values(functions, compiled, destination, given or {})
+    origins = {
+        name: (origin.func, origin.where) for name, origin in compiled.program.origins.items()
+    }
+    return make_report(
+        compiled.program.name,
+        compiled.program.body,
+        values,
+        origins,
+        num_threads() if workers is None else workers,
+    )
+
+
+def _size_values(
+    functions: Sequence[Function],
+    compiled: CompiledPipeline,
+    destination: Any,
+    given: Mapping[int, Any],
+) -> dict[str, Number]:
+    """The numbers that the program's prologue would read: fields of buffers, and scalars."""
+    parameters = output_parameters(functions)
+    needed = {id(p): box for p, box in query_input_bounds(functions, destination, None, given)}
+    if isinstance(destination, Buffer):
+        destination = [destination]
+    shaped = bool(destination) and isinstance(destination[0], Buffer)
+    values: dict[str, Number] = {}
+    for argument in compiled.arguments:
+        if argument.kind == "scalar":
+            values[argument.name] = given_value(argument, given)
+            continue
+        if argument.kind == "output_buffer" and not shaped:
+            bounds = [(0, int(e)) for e in destination or []]
+        elif argument.kind == "output_buffer":
+            position = [p is argument.source for p in parameters].index(True)
+            bounds = buffer_bounds(destination[position])
+        elif id(argument.source) in needed:
+            bounds = needed[id(argument.source)]
+        else:
+            buffer = given_value(argument, given)
+            bounds = buffer_bounds(buffer)
+        stride = 1
+        for d, (low, extent) in enumerate(bounds):
+            values[f"{argument.name}.min.{d}"] = low
+            values[f"{argument.name}.extent.{d}"] = extent
+            values[f"{argument.name}.stride.{d}"] = stride
+            stride *= max(extent, 1)
+    return values

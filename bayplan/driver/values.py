@@ -1,0 +1,99 @@
+"""The values of a program's arguments, made from what the user gave or set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bayplan.driver.compile import CompiledPipeline
+from bayplan.ir.errors import BufferError, MissingArgument
+from bayplan.language.buffer import Buffer
+from bayplan.language.function import Function
+from bayplan.language.parameter import Parameter
+from bayplan.lower.program import Argument
+from bayplan.runtime.buffers import check_shape, make_record, make_scalar
+
+
+def title_of(argument: Argument) -> str:
+    kind = "Output" if argument.kind == "output_buffer" else "Input"
+    return f"{kind} buffer {argument.name}"
+
+
+def given_value(argument: Argument, given: Mapping[int, Any]) -> Any:
+    """The value of an input: given for this call, else what the parameter was set to."""
+    source = argument.source
+    found = given.get(id(source))
+    if found is not None:
+        return found
+    if not isinstance(source, Parameter):
+        return source
+    value = source.buffer if source.is_buffer else source.value
+    if value is None:
+        kind = "input buffer" if source.is_buffer else "parameter"
+        raise MissingArgument(
+            f"{kind} {source.name} was not set", source.where, f"{source.name}.set(...)"
+        )
+    return value
+
+
+def make_values(
+    compiled: CompiledPipeline, outputs: Mapping[int, Any], given: Mapping[int, Any]
+) -> list[Any]:
+    values: list[Any] = []
+    for argument in compiled.arguments:
+        if argument.kind == "scalar":
+            value = given_value(argument, given)
+            values.append(make_scalar(argument.type, value, argument.name))
+            continue
+        if argument.kind == "output_buffer":
+            buffer = outputs[id(argument.source)]
+            if not buffer.is_writable():
+                raise BufferError(
+                    f"{title_of(argument)} is read-only memory and cannot be written",
+                    argument.where,
+                )
+        else:
+            buffer = given_value(argument, given)
+        check_shape(buffer, argument.type, argument.dimensions, title_of(argument), argument.where)
+        values.append(make_record(buffer, argument.name))
+    return values
+
+
+def output_parameters(functions: Sequence[Function]) -> list[Parameter]:
+    return [p for f in functions for p in f.output_buffers]
+
+
+def buffer_bounds(buffer: Any) -> list[tuple[int, int]]:
+    return [
+        (int(buffer.dim(d).min()), int(buffer.dim(d).extent())) for d in range(buffer.dimensions())
+    ]
+
+
+def destination_buffers(
+    functions: Sequence[Function], parameters: Sequence[Parameter], destination: Any
+) -> tuple[list[Any], bool]:
+    if isinstance(destination, Buffer):
+        destination = [destination]
+    destination = [] if destination is None else list(destination)
+    if destination and all(isinstance(d, Buffer) for d in destination):
+        if len(destination) != len(parameters):
+            raise BufferError(
+                f"{len(destination)} output buffers were given, but "
+                f"{', '.join([f.name for f in functions])} has {len(parameters)} values",
+                functions[0].where,
+            )
+        return destination, False
+    extents = [int(d) for d in destination]
+    for f in functions:
+        if f.dimensions() != len(extents):
+            raise BufferError(
+                f"{len(extents)} sizes were given for Func {f.name}, which has "
+                f"{f.dimensions()} dimensions",
+                f.where,
+            )
+    for d, extent in enumerate(extents):
+        if extent < 0:
+            raise BufferError(
+                f"the size {extent} in dimension {d} of Func {functions[0].name} is negative"
+            )
+    return [Buffer(p.type, extents) for p in parameters], True
