@@ -55,6 +55,7 @@ class _Base(ctypes.Structure):
         ("parallel_for", ctypes.c_void_p),
         ("print", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
+        ("workers", ctypes.c_int32),
         ("cancelled", ctypes.c_int32),
         ("failed", ctypes.c_int32),
         ("error", _Error),

@@ -15,6 +15,7 @@ void bp_rt_context_init(bp_rt_context *ctx) {
     ctx->base.release = bp_rt_release;
     ctx->base.parallel_for = bp_rt_parallel_for;
     ctx->base.print = bp_rt_print;
+    ctx->base.workers = bp_rt_num_threads();
 }
 
 bp_rt_context *bp_rt_context_new(void) {
@@ -45,6 +46,7 @@ static void on_interrupt(int number, siginfo_t *info, void *state) {
 int32_t bp_rt_call(bp_rt_context *ctx, bp_entry entry, void **args, int32_t interrupt) {
     ctx->call = __atomic_add_fetch(&call_count, 1, __ATOMIC_RELAXED);
     memset(&ctx->counts, 0, sizeof ctx->counts);
+    ctx->base.workers = bp_rt_num_threads();
     ctx->base.cancelled = 0;
     ctx->base.failed = 0;
     ctx->base.error.site = NULL;

@@ -2,7 +2,7 @@
  *
  * A loop is a job on its caller's stack. The caller takes part, so a loop ends even when every
  * worker is busy, and loops inside loops cannot wait for each other. Workers look at the newest
- * job first, which is the innermost loop.
+ * job first, which is the innermost loop. Each thread inside a job has a slot of that job.
  */
 #include "runtime.h"
 
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_WORKERS = 1024, SPIN_NS = 30000, STACK_BYTES = 8 << 20 };
+enum { MAX_WORKERS = 1024, SLOT_WORDS = MAX_WORKERS / 64, SPIN_NS = 30000, STACK_BYTES = 8 << 20 };
 
 typedef struct job {
     bp_context *ctx;
@@ -21,6 +21,7 @@ typedef struct job {
     int32_t status;    /* first negative result */
     int32_t active;    /* threads inside, the caller not counted */
     int32_t wanted;    /* workers that may still join */
+    uint64_t taken[SLOT_WORDS]; /* slots in use; the caller has slot 0 until the loop ends */
     struct job *parent;
     struct job *below; /* next older job of the list */
 } job;
@@ -65,7 +66,7 @@ static int stopped(job *j) {
 }
 
 /* Takes iterations of the job until none is left. Big pieces first, single ones at the end. */
-static void run_job(job *j) {
+static void run_job(job *j, int32_t slot) {
     job *outer = current_job;
     int64_t share = 8 * (int64_t)(pool.threads > 0 ? pool.threads : 1);
     current_job = j;
@@ -80,7 +81,7 @@ static void run_job(job *j) {
                                               __ATOMIC_RELAXED));
         if (begin >= j->end) break;
         int64_t end = begin + size < j->end ? begin + size : j->end;
-        int32_t status = j->task(j->ctx, (int32_t)begin, (int32_t)end, j->closure);
+        int32_t status = j->task(j->ctx, (int32_t)begin, (int32_t)end, slot, j->closure);
         if (status < 0) {
             int32_t none = 0;
             __atomic_compare_exchange_n(&j->status, &none, status, 0, __ATOMIC_RELAXED,
@@ -94,8 +95,17 @@ static int has_work(job *j) {
     return j->wanted > 0 && __atomic_load_n(&j->next, __ATOMIC_RELAXED) < j->end && !stopped(j);
 }
 
+/* The lowest free slot: there are as many as threads that may be inside. */
+static int32_t take_slot(job *j) {
+    int32_t word = 0;
+    while (!~j->taken[word]) word++;
+    int32_t bit = __builtin_ctzll(~j->taken[word]);
+    j->taken[word] |= UINT64_C(1) << bit;
+    return 64 * word + bit;
+}
+
 /* The newest job that wants a worker, entered; with `ancestor` only one that it waits for. */
-static job *enter_job(job *ancestor) {
+static job *enter_job(job *ancestor, int32_t *slot) {
     for (job *j = pool.jobs; j; j = j->below) {
         if (!has_work(j)) continue;
         job *a = j->parent;
@@ -103,12 +113,14 @@ static job *enter_job(job *ancestor) {
         if (ancestor && !a) continue;
         j->wanted--;
         j->active++;
+        *slot = take_slot(j);
         return j;
     }
     return NULL;
 }
 
-static void leave_job(job *j) {
+static void leave_job(job *j, int32_t slot) {
+    j->taken[slot / 64] &= ~(UINT64_C(1) << slot % 64);
     j->active--;
     j->wanted++;
     if (pool.waiting) pthread_cond_broadcast(&pool.done);
@@ -119,12 +131,13 @@ static void *worker_main(void *number) {
     pthread_mutex_lock(&pool.lock);
     for (;;) {
         uint32_t epoch = pool.epoch;
-        job *j = worker_number < pool.threads ? enter_job(NULL) : NULL;
+        int32_t slot;
+        job *j = worker_number < pool.threads ? enter_job(NULL, &slot) : NULL;
         if (j) {
             pthread_mutex_unlock(&pool.lock);
-            run_job(j);
+            run_job(j, slot);
             pthread_mutex_lock(&pool.lock);
-            leave_job(j);
+            leave_job(j, slot);
             continue;
         }
         pthread_mutex_unlock(&pool.lock);
@@ -185,7 +198,8 @@ int32_t bp_rt_set_num_threads(int32_t threads) {
 
 int32_t bp_rt_num_threads(void) {
     pthread_mutex_lock(&pool.lock);
-    int32_t threads = pool.threads > 0 ? pool.threads : count_processors();
+    if (pool.threads <= 0) pool.threads = count_processors();
+    int32_t threads = pool.threads;
     pthread_mutex_unlock(&pool.lock);
     return threads;
 }
@@ -229,12 +243,13 @@ static void start_workers(void) {
 static void wait_for_workers(job *j) {
     int64_t until = now_ns() + SPIN_NS;
     while (j->active > 0) {
-        job *inner = enter_job(j);
+        int32_t slot;
+        job *inner = enter_job(j, &slot);
         if (inner) {
             pthread_mutex_unlock(&pool.lock);
-            run_job(inner);
+            run_job(inner, slot);
             pthread_mutex_lock(&pool.lock);
-            leave_job(inner);
+            leave_job(inner, slot);
             continue;
         }
         if (now_ns() < until) {
@@ -250,18 +265,19 @@ static void wait_for_workers(job *j) {
 }
 
 int32_t bp_rt_parallel_for(bp_context *ctx, bp_task task, int32_t min, int32_t extent,
-                           void *closure) {
+                           int32_t slots, void *closure) {
     if (extent <= 0) return 0;
     job j = {.ctx = ctx, .task = task, .closure = closure, .next = min,
              .end = (int64_t)min + extent, .parent = current_job};
-    if (extent == 1 || pool.threads == 1) {
-        run_job(&j);
+    if (slots > extent) slots = extent;
+    if (slots <= 1 || pool.threads == 1) {
+        run_job(&j, 0);
         return j.status ? j.status : ctx->cancelled ? BP_CANCELLED : 0;
     }
     pthread_mutex_lock(&pool.lock);
     start_workers();
-    int32_t helpers = pool.threads - 1;
-    j.wanted = extent - 1 < helpers ? extent - 1 : helpers;
+    j.wanted = (slots < pool.threads ? slots : pool.threads) - 1;
+    j.taken[0] = 1;
     j.below = pool.jobs;
     pool.jobs = &j;
     __atomic_add_fetch(&pool.epoch, 1, __ATOMIC_RELAXED);
@@ -270,7 +286,7 @@ int32_t bp_rt_parallel_for(bp_context *ctx, bp_task task, int32_t min, int32_t e
     if (pool.waiting > 0) pthread_cond_broadcast(&pool.done);
     pthread_mutex_unlock(&pool.lock);
 
-    run_job(&j);
+    run_job(&j, 0);
 
     pthread_mutex_lock(&pool.lock);
     wait_for_workers(&j);

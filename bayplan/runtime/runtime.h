@@ -58,8 +58,9 @@ int64_t bp_check_give(bp_check *check, void *block); /* the bytes, or -1: not ou
 void bp_log_add(bp_log *log, bp_event event);
 
 /* pool.c */
+int32_t bp_rt_num_threads(void); /* of a parallel loop, caller included */
 int32_t bp_rt_parallel_for(bp_context *ctx, bp_task task, int32_t min, int32_t extent,
-                           void *closure);
+                           int32_t slots, void *closure);
 
 /* messages.c */
 void bp_rt_print(bp_context *ctx, const bp_arg *args, int32_t count);

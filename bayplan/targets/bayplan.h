@@ -77,19 +77,24 @@ typedef struct bp_error {
 
 typedef struct bp_context bp_context;
 
-/* Runs the iterations begin <= i < end of a parallel loop; 0 or a negative result. */
-typedef int32_t (*bp_task)(bp_context *ctx, int32_t begin, int32_t end, void *closure);
+/* Runs the iterations begin <= i < end of a parallel loop; 0 or a negative result. Tasks of one loop
+ * that run at the same time have different slots. */
+typedef int32_t (*bp_task)(bp_context *ctx, int32_t begin, int32_t end, int32_t slot,
+                           void *closure);
 
 struct bp_context {
     /* Memory of a temporary, or NULL. `alignment` is what speed wants; the program needs no more
      * than the alignment of its elements. */
     void *(*alloc)(bp_context *ctx, uint64_t bytes, uint64_t alignment, const char *name);
     void (*release)(bp_context *ctx, void *block, const char *name);
+    /* Runs all iterations, at most `slots` tasks at once; each running task has a slot of its own
+     * from 0 to slots - 1. */
     int32_t (*parallel_for)(bp_context *ctx, bp_task task, int32_t min, int32_t extent,
-                            void *closure);
+                            int32_t slots, void *closure);
     /* One line: the arguments in order, a space between each two. */
     void (*print)(bp_context *ctx, const bp_arg *args, int32_t count);
     void *user;
+    int32_t workers;   /* most tasks of one loop at once, constant in a call; 0 counts as 1 */
     int32_t cancelled; /* nonzero: end the call at the next iteration of an outer loop */
     int32_t failed;    /* nonzero: `error` is taken; the first error wins */
     bp_error error;

@@ -10,7 +10,7 @@ _RESERVED: Final = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if
     inline int long register restrict return short signed sizeof static struct switch typedef
     union unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic
-    _Imaginary _Noreturn _Static_assert _Thread_local bool true false ctx status done closure
+    _Imaginary _Noreturn _Static_assert _Thread_local bool true false ctx status done closure slot
     begin end main errno asm typeof linux unix
     abs labs exp exp2 expm1 log log2 log10 pow sqrt cbrt sin cos tan asin acos atan atan2 sinh
     cosh tanh floor ceil round rint trunc fabs fmod fma hypot erf gamma y0 y1 yn j0 j1 jn

@@ -284,7 +284,10 @@ class StatementWriter:
             pointer = f"&{closure}"
         else:
             pointer = "NULL"
-        w.line(f"status = ctx->parallel_for(ctx, {stem}_task, {low}, {extent}, {pointer});")
+        slots = f"bp_slots(ctx, {extent})"
+        w.line(
+            f"status = ctx->parallel_for(ctx, {stem}_task, {low}, {extent}, {slots}, {pointer});"
+        )
         w.uses_done = True
         w.line("if (status < 0) goto done;")
 
@@ -299,9 +302,11 @@ class StatementWriter:
         lines.append(f"/* The iterations of the parallel loop over {comment(s.name)}. */")
         lines.append(
             f"static int32_t {stem}_task(bp_context *ctx, int32_t begin, int32_t end, "
-            "void *closure) {"
+            "int32_t slot, void *closure) {"
         )
         lines.append("    int32_t status = 0;")
+        if not inner.uses_slot:
+            lines.append("    (void)slot;")
         if captures:
             lines.append(f"    const struct {stem} *const given = closure;")
             for c, (c_type, _) in captures.items():

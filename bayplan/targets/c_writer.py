@@ -111,6 +111,7 @@ class Writer:
         self.measure = Measure()
         self.memo: dict[Any, Text] = {}
         self.uses_done = False
+        self.uses_slot = False
         self.heap: list[tuple[str, str, str]] = []  # (C name, element type, printed name)
         self.loop_depth = 0
         self.many_chunks = False

@@ -24,6 +24,12 @@ static inline int bp_cancelled(bp_context *ctx) {
     return __atomic_load_n(&ctx->cancelled, __ATOMIC_RELAXED);
 }
 
+/* The most tasks of a parallel loop that run at once. */
+static inline int32_t bp_slots(const bp_context *ctx, int32_t extent) {
+    const int32_t workers = ctx->workers > 1 ? ctx->workers : 1;
+    return extent <= 0 ? 0 : extent < workers ? extent : workers;
+}
+
 /* Elements of a temporary: the product of its extents, -1 where it is beyond the limit. */
 static inline int64_t bp_times(int64_t elements, int64_t extent) {
     int64_t product;

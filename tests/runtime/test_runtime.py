@@ -16,23 +16,69 @@ PROGRAM = (
     read_header()
     + r"""
 #define EXPORT __attribute__((visibility("default")))
-static int32_t count(bp_context *ctx, int32_t begin, int32_t end, void *closure) {
-    (void)ctx;
+static int32_t count(bp_context *ctx, int32_t begin, int32_t end, int32_t slot, void *closure) {
+    (void)ctx, (void)slot;
     for (int32_t i = begin; i < end; i++)
         __atomic_add_fetch((int32_t *)closure + i, 1, __ATOMIC_RELAXED);
     return 0;
 }
-static int32_t nest(bp_context *ctx, int32_t begin, int32_t end, void *closure) {
+static int32_t nest(bp_context *ctx, int32_t begin, int32_t end, int32_t slot, void *closure) {
+    (void)slot;
     for (int32_t i = begin; i < end; i++) {
-        int32_t status = ctx->parallel_for(ctx, count, 0, 64, (int32_t *)closure + 64 * i);
+        int32_t status = ctx->parallel_for(ctx, count, 0, 64, 64, (int32_t *)closure + 64 * i);
         if (status < 0) return status;
     }
     return 0;
 }
-static int32_t fail(bp_context *ctx, int32_t begin, int32_t end, void *closure) {
-    (void)ctx, (void)closure;
+static int32_t fail(bp_context *ctx, int32_t begin, int32_t end, int32_t slot, void *closure) {
+    (void)ctx, (void)slot, (void)closure;
     for (int32_t i = begin; i < end; i++)
         if (i == 17) return -7;
+    return 0;
+}
+/* Two tasks in one slot at once, or a slot out of range, is an error. */
+typedef struct slots {
+    int32_t limit, busy[64], bad, inside, most;
+} slots;
+static int32_t hold(bp_context *ctx, int32_t begin, int32_t end, int32_t slot, void *closure) {
+    slots *s = closure;
+    (void)ctx;
+    for (int32_t i = begin; i < end; i++) {
+        if (slot < 0 || slot >= s->limit ||
+            __atomic_add_fetch(&s->busy[slot], 1, __ATOMIC_SEQ_CST) != 1)
+            s->bad = 1;
+        int32_t inside = __atomic_add_fetch(&s->inside, 1, __ATOMIC_SEQ_CST);
+        if (inside > s->most) s->most = inside;
+        for (volatile int32_t k = 0; k < 2000; k++) {
+        }
+        __atomic_sub_fetch(&s->inside, 1, __ATOMIC_SEQ_CST);
+        __atomic_sub_fetch(&s->busy[slot], 1, __ATOMIC_SEQ_CST);
+    }
+    return 0;
+}
+static int32_t hold_inside(bp_context *ctx, int32_t begin, int32_t end, int32_t slot,
+                           void *closure) {
+    slots *outer = closure;
+    for (int32_t i = begin; i < end; i++) {
+        slots inner = {.limit = 3};
+        if (slot < 0 || slot >= outer->limit ||
+            __atomic_add_fetch(&outer->busy[slot], 1, __ATOMIC_SEQ_CST) != 1)
+            outer->bad = 1;
+        ctx->parallel_for(ctx, hold, -8, 16, 3, &inner);
+        __atomic_sub_fetch(&outer->busy[slot], 1, __ATOMIC_SEQ_CST);
+        if (inner.bad || inner.most > 3) outer->bad = 1;
+    }
+    return 0;
+}
+/* args: slots, extent, nested; bad or too many at once: -1 */
+EXPORT int32_t slots_argv(bp_context *ctx, void **args) {
+    slots s = {.limit = *(int32_t *)args[0]};
+    bp_task task = *(int32_t *)args[2] ? hold_inside : hold;
+    int32_t status = ctx->parallel_for(ctx, task, 5, *(int32_t *)args[1], s.limit, &s);
+    return s.bad || s.most > s.limit ? -1 : status;
+}
+EXPORT int32_t workers_argv(bp_context *ctx, void **args) {
+    *(int32_t *)args[0] = ctx->workers;
     return 0;
 }
 /* args: counters, kind, times */
@@ -40,7 +86,7 @@ EXPORT int32_t loops_argv(bp_context *ctx, void **args) {
     static const bp_task tasks[] = {count, nest, fail};
     int32_t status = 0;
     for (int32_t i = 0; i < *(int32_t *)args[2] && status == 0; i++)
-        status = ctx->parallel_for(ctx, tasks[*(int32_t *)args[1]], 0, 64, args[0]);
+        status = ctx->parallel_for(ctx, tasks[*(int32_t *)args[1]], 0, 64, 64, args[0]);
     return status;
 }
 /* args: rounds, bytes */
@@ -112,6 +158,35 @@ def test_every_iteration_runs_once(threads: int) -> None:
 
 def test_the_first_error_ends_the_loop() -> None:
     assert run_loops(2, 3, (ctypes.c_int32 * 64)()) == -7
+
+
+@pytest.mark.parametrize("nested", [0, 1])
+@pytest.mark.parametrize("slots", [1, 2, 3, 7])
+def test_each_running_task_has_a_slot_of_its_own(slots: int, nested: int) -> None:
+    runtime = load_runtime()
+    before = runtime.set_num_threads(5)
+    try:
+        context = runtime.new_context()
+        entry = program("slots").entry
+        for extent in (1, 2, 100):
+            args = pointers(ctypes.c_int32(slots), ctypes.c_int32(extent), ctypes.c_int32(nested))
+            assert context.call(entry, args) == 0
+    finally:
+        runtime.set_num_threads(before)
+
+
+def test_a_call_knows_how_many_workers_it_has() -> None:
+    runtime = load_runtime()
+    before = runtime.set_num_threads(3)
+    try:
+        context = runtime.new_context()
+        for threads in (3, 1, 4):
+            runtime.set_num_threads(threads)
+            workers = ctypes.c_int32(0)
+            assert context.call(program("workers").entry, pointers(workers)) == 0
+            assert workers.value == threads
+    finally:
+        runtime.set_num_threads(before)
 
 
 def test_loops_in_several_threads_at_once() -> None:

@@ -56,7 +56,7 @@ def make_main(compiled: Any, records: list[Any], folder: Path) -> str:
     """
     lines = ["int main(void) {", "    bp_rt_context ctx;", "    bp_rt_context_init(&ctx);",
              "    ctx.base.alloc = exact_alloc;", "    ctx.base.release = exact_release;",
-             "    bp_rt_set_num_threads(2);"]
+             "    bp_rt_set_num_threads(2);", "    ctx.base.workers = 2;"]
     names, after = ["&ctx.base"], []
     for i, (argument, record) in enumerate(zip(compiled.arguments, records)):
         if not argument.is_buffer():

@@ -43,8 +43,9 @@ struct blur_y_blur_y_s0_y {
 };
 
 /* The iterations of the parallel loop over blur_y.s0.y. */
-static int32_t blur_y_blur_y_s0_y_task(bp_context *ctx, int32_t begin, int32_t end, void *closure) {
+static int32_t blur_y_blur_y_s0_y_task(bp_context *ctx, int32_t begin, int32_t end, int32_t slot, void *closure) {
     int32_t status = 0;
+    (void)slot;
     const struct blur_y_blur_y_s0_y *const given = closure;
     const uint16_t *const input = given->input;
     const int32_t input_stride_1 = given->input_stride_1;
@@ -111,7 +112,7 @@ BP_EXPORT int32_t blur_y(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *bl
     (void)blur_y;
     const int32_t blur_y_extent_1 = blur_y_buffer->dim[1].extent;
     struct blur_y_blur_y_s0_y blur_y_blur_y_s0_y_closure = {.input = input, .input_stride_1 = input_stride_1, .blur_y = blur_y};
-    status = ctx->parallel_for(ctx, blur_y_blur_y_s0_y_task, 0, blur_y_extent_1, &blur_y_blur_y_s0_y_closure);
+    status = ctx->parallel_for(ctx, blur_y_blur_y_s0_y_task, 0, blur_y_extent_1, bp_slots(ctx, blur_y_extent_1), &blur_y_blur_y_s0_y_closure);
     if (status < 0) goto done;
 done:
     (void)ctx;
