@@ -104,6 +104,24 @@ class OutOfMemory(BayplanError):
     code = "BP-M002"
 
 
+class WorkspaceError(BayplanError):
+    """A workspace for a program whose bytes are not known before the call."""
+
+    code = "BP-M003"
+
+
+class WorkspaceTooSmall(WorkspaceError):
+    """A workspace of too few bytes, counted from its first aligned address."""
+
+    code = "BP-M004"
+
+
+class CapacityError(BayplanError):
+    """Requests that no plan can put into the bytes given, or pinned onto one another."""
+
+    code = "BP-M010"
+
+
 class RequirementFailed(BayplanError):
     """A `require` of the program, or a `specialize_fail`, that was reached."""
 
