@@ -38,6 +38,12 @@ class InternalError(BayplanError):
     code = "BP-X001"
 
 
+class PlanError(InternalError):
+    """A storage plan in which two temporaries would destroy one another's values."""
+
+    code = "BP-X002"
+
+
 class DefinitionError(BayplanError):
     """An algorithm that cannot be: an undefined Func, a wrong number of arguments, ..."""
 
