@@ -146,6 +146,12 @@ class CompileError(BayplanError):
     code = "BP-C002"
 
 
+class OutputFileError(BayplanError):
+    """A file that cannot be written, or a kind of file that is not made."""
+
+    code = "BP-C003"
+
+
 class NoDevice(BayplanError):
     """The device, its loader or its driver is missing."""
 

@@ -8,6 +8,8 @@ from bayplan.ir.exprs import Call, Variable
 from bayplan.ir.source import SourceLine
 from bayplan.ir.walk import iterate
 from bayplan.language.function import Function
+from bayplan.lower.table import Table
+from bayplan.storage.plan import KindChoice, StoragePlan
 
 
 class Lowering:
@@ -22,6 +24,9 @@ class Lowering:
         func_bounds: (name, value index) -> analysis Interval of the values of a Func; bounds
             analysis fills and reads it.
         warnings: one line each, shown to the user once.
+        kinds: by temporary, the kind that was asked for and why it got another one.
+        plan: where each temporary lives; from plan_storage on.
+        tables: the constant tables of the program; None: Buffers stay arguments.
     """
 
     __slots__ = (
@@ -32,6 +37,9 @@ class Lowering:
         "target",
         "func_bounds",
         "warnings",
+        "kinds",
+        "plan",
+        "tables",
         "_reserved",
         "_used_names",
     )
@@ -44,6 +52,9 @@ class Lowering:
         self.target = target
         self.func_bounds: dict[tuple[str, int], Any] = {}
         self.warnings: list[str] = []
+        self.kinds: dict[str, KindChoice] = {}
+        self.plan: StoragePlan | None = None
+        self.tables: list[Table] | None = None
         self._used_names: dict[str, int] = {}
         self._reserved: frozenset[str] | None = None
 

@@ -7,6 +7,8 @@ from typing import Any
 from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
 from bayplan.ir.types import Type
+from bayplan.lower.table import Table
+from bayplan.storage.plan import StoragePlan
 
 
 class Argument:
@@ -63,11 +65,13 @@ class LoweredProgram:
         origins: name of each temporary -> its Func and line.
         stages: name and statement after each pass, when they were asked for.
         timings: name and seconds of each pass.
+        plan: where each temporary lives.
+        tables: Buffers of the algorithm whose elements the program carries.
     """
 
     __slots__ = (
         "name", "target", "arguments", "body", "readable", "origins", "stages", "timings",
-        "warnings",
+        "warnings", "plan", "tables",
     )
 
     def __init__(
@@ -88,3 +92,5 @@ class LoweredProgram:
         self.stages: list[tuple[str, Stmt]] = []
         self.timings: list[tuple[str, float]] = []
         self.warnings: list[str] = []
+        self.plan: StoragePlan | None = None
+        self.tables: list[Table] = []

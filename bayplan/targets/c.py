@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
-from bayplan.ir.errors import BufferError, ErrorSite, OutOfMemory
+from bayplan.ir.errors import ErrorSite, OutOfMemory
 from bayplan.ir.node import Node
-from bayplan.ir.types import Type
-from bayplan.targets.c_names import memory_type, sanitise, scalar_type
-from bayplan.targets.c_stmts import StatementWriter, clean_up, heap_declarations
+from bayplan.targets.c_entry import write_entry
+from bayplan.targets.c_names import sanitise
 from bayplan.targets.c_text import comment, string_literal
-from bayplan.targets.c_writer import Binding, Lines, Unit, Writer
+from bayplan.targets.c_writer import Lines, Unit
 from bayplan.targets.header import read_header
 
 if TYPE_CHECKING:
-    from bayplan.lower.program import Argument, LoweredProgram
+    from bayplan.lower.program import LoweredProgram
 
 # Warnings that are about how vectors are passed between functions (all of them are inlined), and
 # about comparisons that a bound makes always true.
@@ -37,12 +36,6 @@ _PRAGMAS: Final = """#if defined(__clang__)
 #endif
 """
 
-_RELEASE: Final = """
-__attribute__((unused)) static void bp_release(bp_context *ctx, void *block, const char *name) {
-    if (block) ctx->release(ctx, block, name);
-}
-"""
-
 _LOCK: Final = """
 static inline void bp_lock(int32_t *lock) {
     while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) {
@@ -60,6 +53,7 @@ class Emission:
         program: what was emitted.
         name: the C name of the entry point.
         source: the whole C file.
+        parameters: the arguments as the C entry points declare them.
         sites: the error sites, as the runtime numbers them.
         live: names whose values the program needs.
     """
@@ -71,13 +65,14 @@ class Emission:
         self.unit = Unit(self.name, register_bytes)
         self.sites: list[ErrorSite] = self.unit.sites
         self.source = ""
+        self.parameters: list[str] = []  # of the entry points, as C declares them
         self.live = find_live(program.body)
 
 
 def emit(program: LoweredProgram) -> Emission:
     """The C text of a program together with its error sites, for driver and command line."""
     emission = Emission(program, native_bytes(program.target))
-    _write_entry(emission)
+    write_entry(emission)
     _assemble(emission)
     return emission
 
@@ -123,125 +118,6 @@ def find_live(body: S.Stmt) -> set[str]:
     return live
 
 
-def _write_entry(emission: Emission) -> None:
-    program, unit = emission.program, emission.unit
-    w = Writer(unit)
-    parameters = ["bp_context *ctx"]
-    head: Lines = []
-    checks: Lines = []
-    for argument in program.arguments:
-        c_name = w.fresh(argument.name + ("_buffer" if argument.is_buffer() else ""))
-        if argument.is_buffer():
-            parameters.append(f"bp_buffer *{c_name}")
-            w.scope[f"{argument.name}.buffer"] = Binding(c_name, "bp_buffer *")
-            checks += _check_buffer(unit, argument, c_name)
-            w.uses_done = True
-        else:
-            t = argument.type
-            parameters.append(f"{scalar_type(t)} {c_name}")
-            w.scope[argument.name] = Binding(c_name, scalar_type(t))
-            if argument.name not in emission.live:
-                head.append(f"    (void){c_name};")
-    for argument in program.arguments:
-        if argument.is_buffer():
-            checks += _unpack(emission, w, argument)
-    StatementWriter(emission, w).write(program.body)
-    lines: Lines = [
-        f"BP_EXPORT int32_t {emission.name}({', '.join(parameters)}) {{",
-        "    int32_t status = 0;",
-        head,
-        heap_declarations(w),
-        checks,
-        w.lines,
-        clean_up(w),
-        "    (void)ctx;",
-        "    return status;",
-        "}",
-        "",
-    ]
-    unit.functions.append(lines)
-    unit.functions.append(_argv_entry(emission))
-
-
-def _check_buffer(unit: Unit, argument: Argument, c_name: str) -> Lines:
-    """Type and rank, which must be right before the fields can be read."""
-    title = f"{'Output' if argument.kind == 'output_buffer' else 'Input'} buffer {argument.name}"
-    t, n = argument.type, argument.dimensions
-    missing = ErrorSite(BufferError, f"{title} is missing (null pointer)", argument.where)
-    wrong_type = ErrorSite(
-        BufferError,
-        f"{title} has elements of type code {{0}} with {{1}} bits, but {t} is needed",
-        argument.where,
-    )
-    wrong_rank = ErrorSite(
-        BufferError, f"{title} has {{0}} dimensions, but {n} are needed", argument.where
-    )
-    code = {"int": 0, "uint": 1, "float": 2, "handle": 3}[t.kind]
-    b = c_name
-
-    def fail(condition: str, site: ErrorSite, args: str, count: int) -> Lines:
-        index = unit.site(site)
-        array = f"(bp_arg[]){{{args}}}" if count else "NULL"
-        return [
-            f"    if ({condition}) {{",
-            f"        status = bp_fail(ctx, bp_sites, {index}, {array}, {count});",
-            "        goto done;",
-            "    }",
-        ]
-
-    kind = f"{b}->type.code != {code} || {b}->type.bits != {t.width} || {b}->type.lanes != 1"
-    return [
-        *fail(f"{b} == NULL", missing, "", 0),
-        *fail(kind, wrong_type, f"bp_int({b}->type.code), bp_int({b}->type.bits)", 2),
-        *fail(f"{b}->dimensions != {n}", wrong_rank, f"bp_int({b}->dimensions)", 1),
-    ]
-
-
-def _unpack(emission: Emission, w: Writer, argument: Argument) -> Lines:
-    """The pointer and the fields of a buffer that the program uses."""
-    lines: Lines = []
-    name = argument.name
-    buffer = w.scope[f"{name}.buffer"].text
-    written = argument.kind == "output_buffer"
-    c_type = memory_type(argument.type)
-    pointer = w.fresh(name)
-    const = "" if written else "const "
-    w.scope[name] = Binding(pointer, f"{const}{c_type} *")
-    lines.append(f"    {const}{c_type} *const {pointer} = ({const}{c_type} *){buffer}->host;")
-    lines.append(f"    (void){pointer};")
-    for d in range(argument.dimensions):
-        for field in ("min", "extent", "stride"):
-            full = f"{name}.{field}.{d}"
-            if full in emission.live:
-                c_name = w.fresh(full)
-                w.scope[full] = Binding(c_name, "int32_t")
-                lines.append(f"    const int32_t {c_name} = {buffer}->dim[{d}].{field};")
-    return lines
-
-
-def _argv_entry(emission: Emission) -> Lines:
-    """The entry point that takes an array of pointers: to buffers, and to scalars' values."""
-    args = ["ctx"]
-    for i, argument in enumerate(emission.program.arguments):
-        if argument.is_buffer():
-            args.append(f"(bp_buffer *)args[{i}]")
-        elif argument.type.kind == "handle":
-            args.append(f"*(void **)args[{i}]")
-        else:
-            args.append(f"*(const {_argument_memory(argument.type)} *)args[{i}]")
-    return [
-        f"BP_EXPORT int32_t {emission.name}_argv(bp_context *ctx, void **args) {{",
-        "    (void)args;",
-        f"    return {emission.name}({', '.join(args)});",
-        "}",
-        "",
-    ]
-
-
-def _argument_memory(t: Type) -> str:
-    return "uint8_t" if t.width == 1 else scalar_type(t)
-
-
 def _assemble(emission: Emission) -> None:
     unit = emission.unit
     folder = Path(__file__).parent
@@ -258,7 +134,7 @@ def _assemble(emission: Emission) -> None:
         "#if defined(__clang__) || __GNUC__ >= 12\n#define BP_SHUFFLEVECTOR 1\n#else\n"
         "#define BP_SHUFFLEVECTOR 0\n#endif\n",
         (folder / "prelude.c").read_text(),
-        _RELEASE,
+        (folder / "prelude_storage.c").read_text(),
     ]
     functions: Lines = []
     _flatten(unit.functions, functions)
@@ -268,12 +144,14 @@ def _assemble(emission: Emission) -> None:
         parts.append((folder / "prelude_overlap.c").read_text())
     if "_half" in body or "half_" in helpers or "_half" in helpers:
         parts.append((folder / "prelude_half.c").read_text())
+    if unit.tables:
+        parts.append((folder / "prelude_place.c").read_text())
     if unit.globals:
         parts.append(_LOCK)
         parts += [f"static int32_t {lock};" for lock in unit.globals.values()]
     parts += unit.externs.values()
     parts.append(_site_table(unit.sites))
-    parts += [helpers, "", body]
+    parts += [*unit.tables, helpers, "", body]
     emission.source = "\n".join(parts)
 
 

@@ -9,6 +9,7 @@ from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir.errors import ErrorSite, InternalError, RequirementFailed
 from bayplan.ir.types import Type
+from bayplan.targets import c_storage
 from bayplan.targets.c_names import scalar_type
 from bayplan.targets.c_text import ATOM, Text, string_literal
 
@@ -130,11 +131,11 @@ def _overlap(w: Writer, e: E.Call) -> Text:
 
 def _is_query(w: Writer, e: E.Call) -> Text:
     b = _buffer(w, e.args[0])
-    return f"({b}->host == NULL && {b}->device == 0)", ATOM
+    return f"(!query && {b}->host == NULL && {b}->device == 0)", ATOM
 
 
 def _host_is_null(w: Writer, e: E.Call) -> Text:
-    return f"({_buffer(w, e.args[0])}->host == NULL)", ATOM
+    return f"(!query && {_buffer(w, e.args[0])}->host == NULL)", ATOM
 
 
 def _host_address(w: Writer, e: E.Call) -> Text:
@@ -183,4 +184,9 @@ _EFFECTS: Final[dict[str, Callable[[Writer, E.Call], Text]]] = {
     "return_from_call": _return,
     "prefetch": _prefetch,
     "undef": _undef,
+    "size_in_bytes": c_storage.size_in_bytes,
+    "parallel_slots": c_storage.parallel_slots,
+    "worker_slot": c_storage.worker_slot,
+    "place_storage": c_storage.place_storage,
+    "placed_offset": c_storage.placed_offset,
 }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
-from bayplan.ir.errors import AllocationTooLarge, ErrorSite, InternalError, OutOfMemory
-from bayplan.ir.memory import ForKind, MemoryType
+from bayplan.ir.errors import InternalError
+from bayplan.ir.memory import ForKind
 from bayplan.ir.types import Type
 from bayplan.ir.walk import iterate
 from bayplan.targets.c_access import (
@@ -20,14 +20,13 @@ from bayplan.targets.c_access import (
 )
 from bayplan.targets.c_effects import failure
 from bayplan.targets.c_masks import mask_width
-from bayplan.targets.c_names import memory_type, scalar_type
-from bayplan.targets.c_text import ATOM, LOGIC, comment, string_literal, wrap
+from bayplan.targets.c_names import scalar_type
+from bayplan.targets.c_storage import allocate, clean_up, heap_declarations, release
+from bayplan.targets.c_text import ATOM, comment
 from bayplan.targets.c_writer import Binding, Pieces, Writer
 
 if TYPE_CHECKING:
     from bayplan.targets.c import Emission
-
-_INT32_MAX: Final = 2**31 - 1
 
 
 class StatementWriter:
@@ -37,7 +36,8 @@ class StatementWriter:
         self.emission = emission
         self.w = w
         self.loops = 0  # loops around, within this function
-        self._heap: dict[str, str] = {}  # IR name of a live heap temporary -> C name
+        # Heap allocations that are not yet released: IR name -> C name.
+        self.heap: dict[str, str] = {}
 
     def write(self, s: S.Stmt) -> None:
         """Adds the statement to the function."""
@@ -324,128 +324,10 @@ class StatementWriter:
     # Storage
 
     def allocate(self, s: S.Allocate) -> None:
-        if s.memory_type in (MemoryType.Stack, MemoryType.Register):
-            self._allocate_stack(s)
-        else:
-            self._allocate_heap(s)
-
-    def _describe(self, s: S.Allocate, kind: str) -> str:
-        origin = self.emission.program.origins.get(s.name)
-        where = f", {origin.where}" if origin is not None and origin.where else ""
-        shape = " x ".join([str(e) if len(str(e)) < 40 else "..." for e in s.extents]) or "1"
-        return comment(f"{s.name}: {kind}, {shape} {s.type.element_of()}{where}")
-
-    def _allocate_stack(self, s: S.Allocate) -> None:
-        w = self.w
-        elements = s.padding
-        product = 1
-        for extent in s.extents:
-            value = build.constant_value(extent)
-            if value is None:
-                raise InternalError(f"the stack temporary {s.name} has no constant size")
-            product *= max(0, int(value))
-        elements = max(1, product + elements)
-        scope = dict(w.scope)
-        c_type = memory_type(s.type)
-        name = w.declare(s.name, f"{c_type} *", short=False)
-        w.line("{")
-        w.depth += 1
-        w.line(f"/* {self._describe(s, 'stack')} */")
-        w.line(f"{c_type} {name}[{elements}] __attribute__((aligned(64)));")
-        self.write(s.body)
-        w.depth -= 1
-        w.line("}")
-        w.scope = scope
-
-    def _allocate_heap(self, s: S.Allocate) -> None:
-        w = self.w
-        scope = dict(w.scope)
-        c_type = memory_type(s.type)
-        w.begin_statement(*s.extents, s.condition)
-        elements = self._count_elements(s)
-        name = w.declare(s.name, f"{c_type} *", short=False)
-        w.heap.append((name, c_type, s.name))
-        self._heap[s.name] = name
-        w.line(f"/* {self._describe(s, 'heap')} */")
-        total = f"({elements} + {s.padding})" if s.padding else elements
-        size = f"(uint64_t){total} * {s.type.bytes()}"
-        if elements.isdigit():
-            size = f"UINT64_C({(int(elements) + s.padding) * s.type.bytes()})"
-        conditional = not elements.isdigit() or elements == "0"
-        if conditional:
-            w.line(f"if ({elements} > 0) {{")
-            w.depth += 1
-        w.line(f"{name} = ctx->alloc(ctx, {size}, 64, {string_literal(s.name)});")
-        memory = ErrorSite(
-            OutOfMemory, f"no memory for {s.name}: {{0}} bytes", self._where(s.name)
-        )
-        self._fail(f"{name} == NULL", memory, f"bp_uint({size})", 1)
-        if conditional:
-            w.depth -= 1
-            w.line("}")
-        self.write(s.body)
-        if s.name in self._heap:
-            self._release(s.name)
-        w.scope = scope
-
-    def _count_elements(self, s: S.Allocate) -> str:
-        """The number of elements, checked against what indices reach; 0 where not needed."""
-        w = self.w
-        size_bytes = s.type.bytes()
-        constants = [build.constant_value(e) for e in s.extents]
-        always = build.is_const(s.condition, 1)
-        if always and None not in constants:
-            product = 1
-            for value in constants:
-                product *= max(0, int(value or 0))
-            if product <= _INT32_MAX - s.padding:
-                return str(product)
-        count = ""
-        for extent in s.extents:
-            text = w.scalar(extent)[0]
-            count = f"bp_times({count}, {text})" if count else f"bp_times(1, {text})"
-        count = count or "1"
-        if not always:
-            condition = w.scalar(s.condition)
-            count = f"{wrap(condition, LOGIC - 1)} ? {count} : 0"
-        elements = w.local("int64_t", count)[0]
-        too_large = ErrorSite(
-            AllocationTooLarge,
-            f"{s.name} needs {{0}} bytes ({{1}} elements); "
-            f"32-bit indices reach {{2}} elements",
-            self._where(s.name),
-        )
-        self._fail(
-            f"{elements} < 0 || {elements} > {_INT32_MAX - s.padding}",
-            too_large,
-            f"bp_uint(bp_size({elements}, {size_bytes})), bp_int({elements}), "
-            f"bp_int({_INT32_MAX})",
-            3,
-        )
-        return elements
-
-    def _where(self, name: str) -> Any:
-        origin = self.emission.program.origins.get(name)
-        return None if origin is None else origin.where
-
-    def _fail(self, condition: str, site: ErrorSite, args: str, count: int) -> None:
-        w = self.w
-        index = w.unit.site(site)
-        w.uses_done = True
-        w.line(f"if ({condition}) {{")
-        w.line(f"    status = bp_fail(ctx, bp_sites, {index}, (bp_arg[]){{{args}}}, {count});")
-        w.line("    goto done;")
-        w.line("}")
+        allocate(self, s)
 
     def free(self, s: S.Free) -> None:
-        if s.name in self._heap:
-            self._release(s.name)
-
-    def _release(self, ir_name: str) -> None:
-        name = self._heap.pop(ir_name)
-        w = self.w
-        w.line(f"bp_release(ctx, {name}, {string_literal(ir_name)});")
-        w.line(f"{name} = NULL;")
+        release(self, s.name)
 
     # Others
 
@@ -481,19 +363,6 @@ def _declaration(c_type: str, name: str, *, const: bool = False) -> str:
     if c_type.endswith("*"):
         return f"{c_type}{'const ' if const else ''}{name}"
     return f"{'const ' if const else ''}{c_type} {name}"
-
-
-def heap_declarations(w: Writer) -> list[str]:
-    """The pointers of heap temporaries, NULL until they are allocated."""
-    return [f"    {c_type} *{name} = NULL;" for name, c_type, _ in w.heap]
-
-
-def clean_up(w: Writer) -> list[str]:
-    """The end of a function: whatever is still allocated is released."""
-    lines = ["done:"] if w.uses_done else []
-    for name, _, printed in reversed(w.heap):
-        lines.append(f"    bp_release(ctx, {name}, {string_literal(printed)});")
-    return lines
 
 
 _RULES: Final[dict[type, Callable[[StatementWriter, Any], None]]] = {

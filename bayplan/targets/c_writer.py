@@ -72,9 +72,13 @@ class Unit:
         self.functions: list[Lines] = []
         self.externs: dict[str, str] = {}
         self.globals: dict[str, str] = {}
+        self.constants: dict[str, Binding] = {}
         self.used_names: set[str] = {name}
         self.requirements: dict[Any, ErrorSite] = {}
         self.need_overlap = False
+        # Kept placements: the name of each one's table by id, and the tables' text.
+        self.placements: dict[int, str] = {}
+        self.tables: list[str] = []
 
     def site(self, site: ErrorSite) -> int:
         """The index of an error site in the program's table."""
@@ -112,7 +116,9 @@ class Writer:
         self.memo: dict[Any, Text] = {}
         self.uses_done = False
         self.uses_slot = False
-        self.heap: list[tuple[str, str, str]] = []  # (C name, element type, printed name)
+        # Of heap allocations: C name, element type, name for the hooks, when to release it.
+        self.heap: list[tuple[str, str, str, str]] = []
+        self.offsets: dict[int, str] = {}  # array that a Placement's offsets are in, by its id
         self.loop_depth = 0
         self.many_chunks = False
         self.lane_by_lane = False
@@ -162,7 +168,7 @@ class Writer:
 
     def lookup(self, ir_name: str) -> Binding | None:
         """What the name stands for, taken over from the enclosing function if need be."""
-        found = self.scope.get(ir_name)
+        found = self.scope.get(ir_name) or self.unit.constants.get(ir_name)
         if found is not None:
             return found
         if self.parent is None:

@@ -79,8 +79,12 @@ done:
     return status;
 }
 
-BP_EXPORT int32_t blur_y(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *blur_y_buffer) {
+static int32_t blur_y_body(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *blur_y_buffer, void *workspace, uint64_t workspace_bytes, int64_t *query) {
     int32_t status = 0;
+    (void)ctx;
+    (void)workspace;
+    (void)workspace_bytes;
+    (void)query;
     if (input_buffer == NULL) {
         status = bp_fail(ctx, bp_sites, 0, NULL, 0);
         goto done;
@@ -115,11 +119,37 @@ BP_EXPORT int32_t blur_y(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *bl
     status = ctx->parallel_for(ctx, blur_y_blur_y_s0_y_task, 0, blur_y_extent_1, bp_slots(ctx, blur_y_extent_1), &blur_y_blur_y_s0_y_closure);
     if (status < 0) goto done;
 done:
-    (void)ctx;
     return status;
+}
+
+BP_EXPORT int32_t blur_y(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *blur_y_buffer) {
+    return blur_y_body(ctx, input_buffer, blur_y_buffer, NULL, 0, NULL);
+}
+
+BP_EXPORT int64_t blur_y_workspace_bytes(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *blur_y_buffer) {
+    (void)input_buffer;
+    (void)blur_y_buffer;
+    (void)ctx;
+    return 0;
+}
+
+BP_EXPORT int32_t blur_y_with_workspace(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *blur_y_buffer, void *workspace, uint64_t workspace_bytes) {
+    static char none[1];
+    return blur_y_body(ctx, input_buffer, blur_y_buffer, 
+        workspace ? workspace : none, workspace ? workspace_bytes : 0, NULL);
 }
 
 BP_EXPORT int32_t blur_y_argv(bp_context *ctx, void **args) {
     (void)args;
     return blur_y(ctx, (bp_buffer *)args[0], (bp_buffer *)args[1]);
+}
+
+BP_EXPORT int64_t blur_y_workspace_bytes_argv(bp_context *ctx, void **args) {
+    (void)args;
+    return blur_y_workspace_bytes(ctx, (bp_buffer *)args[0], (bp_buffer *)args[1]);
+}
+
+BP_EXPORT int32_t blur_y_with_workspace_argv(bp_context *ctx, void **args, void *workspace, uint64_t workspace_bytes) {
+    (void)args;
+    return blur_y_with_workspace(ctx, (bp_buffer *)args[0], (bp_buffer *)args[1], workspace, workspace_bytes);
 }

@@ -1,0 +1,139 @@
+"""The storage plan: one table that says where every temporary lives.
+
+Code generation, the checker, reports, messages and pictures read this table and nothing else.
+Sizes are expressions over the call's sizes and parameters, so the table is made once a program;
+`storage.report` evaluates it for a call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bayplan.ir.exprs import Expr
+from bayplan.ir.memory import MemoryType
+from bayplan.ir.types import Type
+
+if TYPE_CHECKING:
+    from bayplan.storage.placement import Placement
+
+ALIGNMENT: Final = 64
+"""Bytes that temporaries on the heap are aligned to: a cache line, and the widest vector."""
+
+
+class KindChoice:
+    """The kind that a schedule asked for, and why another one was given ("": it was not)."""
+
+    __slots__ = ("asked", "why")
+
+    def __init__(self, asked: MemoryType, why: str = "") -> None:
+        self.asked = asked
+        self.why = why
+
+
+class PlannedTemporary:
+    """One temporary of a program.
+
+    Attributes:
+        name: of its storage; specialisations and peeled loops can give several of one name.
+        type, extents, padding, condition: of its allocation, in terms of what is known where its
+            arena is taken; they are bounds over the loops it was moved out of.
+        kind: where it lives.
+        life: half-open interval of steps.
+        loops: names of the loops around the place it was allocated in, outermost first.
+        arena: name of the arena its bytes are in; "" for one with memory of its own.
+        member: its number in the arena, -1 for one with memory of its own.
+        group: the member whose bytes it takes over in place; its own number otherwise.
+        slots_of: for the slab of a parallel loop the name of the workers' arena in it.
+    """
+
+    __slots__ = (
+        "name", "type", "extents", "padding", "condition", "kind", "life", "loops", "arena",
+        "member", "group", "slots_of",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        type: Type,
+        extents: tuple[Expr, ...],
+        padding: int,
+        condition: Expr,
+        kind: MemoryType,
+        life: tuple[int, int],
+        loops: tuple[str, ...],
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.extents = extents
+        self.padding = padding
+        self.condition = condition
+        self.kind = kind
+        self.life = life
+        self.loops = loops
+        self.arena = ""
+        self.member = -1
+        self.group = -1
+        self.slots_of = ""
+
+
+class Arena:
+    """A backing allocation that several temporaries share.
+
+    Attributes:
+        name: of its allocation.
+        scope: "call", or the name of the parallel loop each of whose workers has one.
+        temporaries: its members in order; a member is a slab where `slots_of` is set.
+        placement: how members are placed.
+        offsets: of the members where all sizes are constants, else None: found at the call.
+        bytes: of the arena where all sizes are constants.
+    """
+
+    __slots__ = ("name", "scope", "temporaries", "placement", "offsets", "bytes")
+
+    def __init__(
+        self, name: str, scope: str, temporaries: tuple[PlannedTemporary, ...]
+    ) -> None:
+        self.name = name
+        self.scope = scope
+        self.temporaries = temporaries
+        self.placement: Placement | None = None
+        self.offsets: tuple[int, ...] | None = None
+        self.bytes: int | None = None
+
+
+class StoragePlan:
+    """Where every temporary of a program lives.
+
+    Attributes:
+        arenas: the call's first, then those of workers.
+        temporaries: all, in program order.
+        call_arena: name of the allocation that a call takes its bytes with, None where it needs
+            none; a single temporary is allocated as itself.
+        unplanned: names of heap temporaries whose size depends on data: allocated where they are.
+        steps: what happens at each step, in a few words.
+    """
+
+    __slots__ = ("arenas", "temporaries", "call_arena", "unplanned", "steps")
+
+    def __init__(
+        self,
+        arenas: tuple[Arena, ...],
+        temporaries: tuple[PlannedTemporary, ...],
+        call_arena: str | None,
+        unplanned: tuple[str, ...],
+        steps: tuple[str, ...],
+    ) -> None:
+        self.arenas = arenas
+        self.temporaries = temporaries
+        self.call_arena = call_arena
+        self.unplanned = unplanned
+        self.steps = steps
+
+    def parts_of(self, arena: str) -> str:
+        """What an arena is for, as a message says it: " (of f, g, h)"."""
+        for found in self.arenas:
+            if found.name == arena:
+                names = list(dict.fromkeys([t.name for t in found.temporaries]))
+                more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+                return f" (of {', '.join(names[:6])}{more})"
+        return ""

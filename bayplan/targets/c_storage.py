@@ -1,0 +1,289 @@
+"""How storage is written in C: arrays on the stack, blocks of the context's memory, aliases.
+
+The arena of a call has three sources: the context's hook, the caller's workspace, and none at all
+where only its bytes are asked for (see c_entry.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bayplan.ir import build
+from bayplan.ir import exprs as E
+from bayplan.ir import stmts as S
+from bayplan.ir.errors import (
+    AllocationTooLarge,
+    ErrorSite,
+    InternalError,
+    OutOfMemory,
+    WorkspaceTooSmall,
+)
+from bayplan.ir.memory import MemoryType
+from bayplan.targets.c_names import memory_type
+from bayplan.targets.c_text import LOGIC, Text, comment, string_literal, wrap
+from bayplan.targets.c_writer import Writer
+
+if TYPE_CHECKING:
+    from bayplan.targets.c_stmts import StatementWriter
+
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
+
+
+def allocate(sw: StatementWriter, s: S.Allocate) -> None:
+    """The storage of `s` and what is done in it."""
+    if s.memory_type in (MemoryType.Stack, MemoryType.Register):
+        _allocate_stack(sw, s)
+    elif s.address is not None:
+        _declare_alias(sw, s)
+    else:
+        _allocate_heap(sw, s)
+
+
+def release(sw: StatementWriter, ir_name: str) -> None:
+    """Ends the life of an allocation; an alias has nothing to give back."""
+    name = sw.heap.pop(ir_name, None)
+    if name is None:
+        return
+    given = "" if ir_name != _call_arena(sw) else "if (!workspace) "
+    sw.w.line(f"{given}bp_release(ctx, {name}, {string_literal(ir_name)});")
+    sw.w.line(f"{name} = NULL;")
+
+
+def heap_declarations(w: Writer) -> list[str]:
+    """The pointers of heap temporaries, NULL until they are allocated."""
+    return [f"    {c_type} *{name} = NULL;" for name, c_type, _, _ in w.heap]
+
+
+def clean_up(w: Writer) -> list[str]:
+    """The end of a function: whatever is still allocated is released."""
+    lines = ["done:"] if w.uses_done else []
+    for name, _, printed, given in reversed(w.heap):
+        lines.append(f"    {given}bp_release(ctx, {name}, {string_literal(printed)});")
+    return lines
+
+
+def _call_arena(sw: StatementWriter) -> str | None:
+    plan = sw.emission.program.plan
+    return None if plan is None else plan.call_arena
+
+
+def _describe(sw: StatementWriter, s: S.Allocate, kind: str) -> str:
+    origin = sw.emission.program.origins.get(s.name)
+    where = f", {origin.where}" if origin is not None and origin.where else ""
+    shape = " x ".join([str(e) if len(str(e)) < 40 else "..." for e in s.extents]) or "1"
+    return comment(f"{s.name}: {kind}, {shape} {s.type.element_of()}{where}")
+
+
+def _allocate_stack(sw: StatementWriter, s: S.Allocate) -> None:
+    w = sw.w
+    product = 1
+    for extent in s.extents:
+        value = build.constant_value(extent)
+        if value is None:
+            raise InternalError(f"the stack temporary {s.name} has no constant size")
+        product *= max(0, int(value))
+    elements = max(1, product + s.padding)
+    scope = dict(w.scope)
+    c_type = memory_type(s.type)
+    name = w.declare(s.name, f"{c_type} *", short=False)
+    w.line("{")
+    w.depth += 1
+    w.line(f"/* {_describe(sw, s, 'stack')} */")
+    w.line(f"{c_type} {name}[{elements}] __attribute__((aligned(64)));")
+    sw.write(s.body)
+    w.depth -= 1
+    w.line("}")
+    w.scope = scope
+
+
+def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
+    """A pointer into an arena."""
+    w = sw.w
+    assert s.address is not None
+    arena, offset = s.address.args
+    assert isinstance(arena, E.Variable)
+    found = w.lookup(arena.name)
+    if found is None:
+        raise InternalError(f"the arena {arena.name} of {s.name} is not allocated around it")
+    scope = dict(w.scope)
+    c_type = memory_type(s.type)
+    w.begin_statement(offset)
+    text = w.scalar(offset)[0]
+    name = w.declare(s.name, f"{c_type} *", short=False)
+    base = f"(char *){found.text}" if found.c_type != "char *" else found.text
+    place = base if text == "0" else f"{base} + {text}"
+    w.line(f"/* {_describe(sw, s, f'in {arena.name}')} */")
+    w.line(f"{c_type} *const {name} = ({c_type} *)({place});")
+    sw.write(s.body)
+    w.scope = scope
+
+
+def _allocate_heap(sw: StatementWriter, s: S.Allocate) -> None:
+    w = sw.w
+    scope = dict(w.scope)
+    c_type = memory_type(s.type)
+    w.begin_statement(*s.extents, s.condition)
+    if s.type.bytes() == 1 and len(s.extents) == 1 and s.extents[0].type.width == 64:
+        # An arena: its bytes are counted and checked already.
+        size, present = _arena_size(w, s)
+    else:
+        elements = _count_elements(sw, s)
+        total = f"({elements} + {s.padding})" if s.padding else elements
+        size, present = f"(uint64_t){total} * {s.type.bytes()}", f"{elements} > 0"
+        if elements.isdigit():
+            count = int(elements) and (int(elements) + s.padding) * s.type.bytes()
+            size, present = f"UINT64_C({count})", "" if count else "false"
+    name = w.declare(s.name, f"{c_type} *", short=False)
+    of_call = s.name == _call_arena(sw)
+    w.heap.append((name, c_type, s.name, "if (!workspace) " if of_call else ""))
+    sw.heap[s.name] = name
+    w.line(f"/* {_describe(sw, s, 'heap')} */")
+    if of_call:
+        bytes_text = f"{present} ? {size} : 0" if present else size
+        w.line(f"if (query) {{ *query = (int64_t)({bytes_text}); goto done; }}")
+        w.uses_done = True
+    if present:
+        w.line(f"if ({present}) {{")
+        w.depth += 1
+    _take(sw, s, name, size, of_call)
+    if present:
+        w.depth -= 1
+        w.line("}")
+    sw.write(s.body)
+    release(sw, s.name)
+    w.scope = scope
+
+
+def _arena_size(w: Writer, s: S.Allocate) -> tuple[str, str]:
+    """The bytes of an arena and the condition under which it is needed."""
+    value = build.constant_value(s.extents[0])
+    conditions = []
+    if not build.is_const(s.condition, 1):
+        conditions.append(wrap(w.scalar(s.condition), LOGIC))
+    if value is not None:
+        return f"UINT64_C({int(value)})", " && ".join(conditions)
+    text = w.scalar(s.extents[0])[0]
+    return f"(uint64_t){text}", " && ".join([*conditions, f"{text} > 0"])
+
+
+def _take(sw: StatementWriter, s: S.Allocate, name: str, size: str, of_call: bool) -> None:
+    w = sw.w
+    align = s.alignment
+    hook = f"ctx->alloc(ctx, {size}, {align}, {string_literal(s.name)})"
+    if not of_call:
+        w.line(f"{name} = {hook};")
+    else:
+        w.line(f"{name} = workspace ? bp_in_workspace(workspace, workspace_bytes, {size}, {align})")
+        w.line(f"    : {hook};")
+        small = ErrorSite(
+            WorkspaceTooSmall,
+            f"{sw.emission.program.name} needs {{0}} bytes of workspace from the given address "
+            f"on (aligned to {align}), got {{1}}",
+            _where(sw, s.name),
+        )
+        need = f"bp_uint(bp_workspace_need(workspace, {size}, {align}))"
+        _fail(sw, f"{name} == NULL && workspace", small, f"{need}, bp_uint(workspace_bytes)", 2)
+    plan = sw.emission.program.plan
+    parts = "" if plan is None else plan.parts_of(s.name)
+    text = f"no memory for {s.name}: {{0}} bytes{parts}"
+    memory = ErrorSite(OutOfMemory, text, _where(sw, s.name))
+    _fail(sw, f"{name} == NULL", memory, f"bp_uint({size})", 1)
+
+
+def _count_elements(sw: StatementWriter, s: S.Allocate) -> str:
+    """The number of elements, checked against what indices reach; 0 where not needed."""
+    w = sw.w
+    size_bytes = s.type.bytes()
+    constants = [build.constant_value(e) for e in s.extents]
+    always = build.is_const(s.condition, 1)
+    if always and None not in constants:
+        product = 1
+        for value in constants:
+            product *= max(0, int(value or 0))
+        if product <= _INT32_MAX - s.padding:
+            return str(product)
+    count = ""
+    for extent in s.extents:
+        text = w.scalar(extent)[0]
+        count = f"bp_times({count}, {text})" if count else f"bp_times(1, {text})"
+    count = count or "1"
+    if not always:
+        condition = w.scalar(s.condition)
+        count = f"{wrap(condition, LOGIC - 1)} ? {count} : 0"
+    elements = w.local("int64_t", count)[0]
+    too_large = ErrorSite(
+        AllocationTooLarge,
+        f"{s.name} needs {{0}} bytes ({{1}} elements); 32-bit indices reach {{2}} elements",
+        _where(sw, s.name),
+    )
+    _fail(
+        sw,
+        f"{elements} < 0 || {elements} > {_INT32_MAX - s.padding}",
+        too_large,
+        f"bp_uint(bp_size({elements}, {size_bytes})), bp_int({elements}), bp_int({_INT32_MAX})",
+        3,
+    )
+    return elements
+
+
+def _where(sw: StatementWriter, name: str) -> Any:
+    origin = sw.emission.program.origins.get(name)
+    return None if origin is None else origin.where
+
+
+def _fail(sw: StatementWriter, condition: str, site: ErrorSite, args: str, count: int) -> None:
+    w = sw.w
+    index = w.unit.site(site)
+    w.uses_done = True
+    w.line(f"if ({condition}) {{")
+    w.line(f"    status = bp_fail(ctx, bp_sites, {index}, (bp_arg[]){{{args}}}, {count});")
+    w.line("    goto done;")
+    w.line("}")
+
+
+# Calls that the storage plan makes.
+
+
+def size_in_bytes(w: Writer, e: E.Call) -> Text:
+    """(product of extents + padding) * element bytes; the greatest number where it does not fit."""
+    element_bytes, padding, *extents = e.args
+    count = "1"
+    for extent in extents:
+        count = f"bp_times({count}, {w.scalar(extent)[0]})"
+    size, more = build.constant_value(element_bytes), build.constant_value(padding)
+    return f"bp_bytes({count}, {more}, {size})", 0
+
+
+def parallel_slots(w: Writer, e: E.Call) -> Text:
+    """The most tasks of a parallel loop that run at once."""
+    return f"bp_slots(ctx, {w.scalar(e.args[0])[0]})", 0
+
+
+def worker_slot(w: Writer, e: E.Call) -> Text:
+    """The number of the task that runs, given by whoever runs it."""
+    w.uses_slot = True
+    return "slot", 0
+
+
+def place_storage(w: Writer, e: E.Call) -> Text:
+    """The bytes of an arena; the offsets are kept in an array for placed_offset."""
+    from bayplan.targets.c_placement import write_placement
+
+    unit = w.unit
+    table = unit.placements.get(id(e.target))
+    if table is None:
+        table = unit.global_name(f"{unit.name}_placement")
+        unit.placements[id(e.target)] = table
+        unit.tables.append(write_placement(e.target, table))
+    sizes = ", ".join([w.scalar(a)[0] for a in e.args])
+    given, offsets = w.fresh(f"{table}_sizes"), w.fresh(f"{table}_offsets")
+    w.line(f"const int64_t {given}[{len(e.args)}] = {{{sizes}}};")
+    w.line(f"int64_t {offsets}[{len(e.args)}];")
+    w.offsets[id(e.target)] = offsets
+    return f"bp_place(&{table}, &{table}_placed, {given}, {offsets})", 0
+
+
+def placed_offset(w: Writer, e: E.Call) -> Text:
+    """An offset that place_storage has found."""
+    return f"{w.offsets[id(e.target)]}[{build.constant_value(e.args[0])}]", 0
