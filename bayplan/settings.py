@@ -78,6 +78,12 @@ _ALL = (
         "may use.",
     ),
     Setting(
+        "MEMORY_LIMIT",
+        "int",
+        None,
+        "Most bytes that the pool of temporaries holds. Not set, or 0: no limit.",
+    ),
+    Setting(
         "CACHE_DIR",
         "path",
         None,

@@ -10,6 +10,7 @@ from bayplan.build.cache import drop_entry
 from bayplan.build.compile_library import compile_library
 from bayplan.build.compilers import find_compiler
 from bayplan.build.flags import choose_flags
+from bayplan.ir.errors import InternalError
 from bayplan.targets.c_names import sanitise
 
 if TYPE_CHECKING:
@@ -22,19 +23,32 @@ class LoadedProgram:
     Attributes:
         name: of the program, as C spells it.
         entry: address of its `NAME_argv` function, for `Context.call`.
+        workspace_bytes_entry: address of `NAME_workspace_bytes_argv`, None where it has none.
+        workspace_entry: address of `NAME_with_workspace_argv`, None where it has none.
         path: the library's file.
         library: keeps the code loaded.
     """
 
-    __slots__ = ("entry", "library", "name", "path")
+    __slots__ = ("entry", "library", "name", "path", "workspace_bytes_entry", "workspace_entry")
 
     def __init__(self, name: str, path: Path, library: ctypes.CDLL) -> None:
         self.name = name
         self.path = path
         self.library = library
-        address = ctypes.cast(getattr(library, f"{name}_argv"), ctypes.c_void_p).value
-        assert address is not None
-        self.entry: int = address
+        entry = _find_address(library, f"{name}_argv")
+        if entry is None:
+            raise InternalError(f"the library {path} has no entry point {name}_argv")
+        self.entry: int = entry
+        self.workspace_bytes_entry = _find_address(library, f"{name}_workspace_bytes_argv")
+        self.workspace_entry = _find_address(library, f"{name}_with_workspace_argv")
+
+
+def _find_address(library: ctypes.CDLL, symbol: str) -> int | None:
+    try:
+        function = getattr(library, symbol)
+    except AttributeError:
+        return None
+    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 def load_program(source: str, name: str) -> LoadedProgram:
@@ -84,4 +98,7 @@ def load_runtime() -> Runtime:
             text = os.environ.get("HL_NUM_THREADS", "")
             threads = int(text) if text.isdigit() else 0
         _runtime.set_num_threads(threads)
+        limit = settings.value("MEMORY_LIMIT")
+        if limit is not None and limit > 0:
+            _runtime.set_memory_limit(limit)
     return _runtime

@@ -1,44 +1,52 @@
 /* Memory of temporaries: freed blocks are kept for the next call.
  *
  * Blocks come in size classes, eight between two powers of two, so at most one byte in eight is
- * padding. Small blocks come from malloc, big ones from mmap with whole pages; those of 4 MiB and
- * more ask for huge pages. In front of each block stands a header, for big blocks on its own page.
+ * padding. Small blocks come from malloc, big ones from mmap with whole pages; those of 2 MiB and
+ * more ask for huge pages: their first touch takes a quarter of the time or less. In front of each
+ * block stands a header, for big blocks on its own page.
+ *
+ * Kept blocks stand in two lists: those of a class, the newest first, and all of them by age, so
+ * that the oldest go back to the system first. They go back when a limit would be passed, when the
+ * system refuses a request, and on request (`bp_rt_trim`).
  */
 #include "runtime.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { HEADER = 64, PAGE = 4096, CLASSES = 8 * 64 };
-static const uint64_t BIG = 256 << 10, HUGE_BYTES = 4 << 20, HUGE_PAGE = 2 << 20;
-static const uint64_t MAGIC = 0xba9b10c5ba9b10c5;
+static const uint64_t BIG = 256 << 10, HUGE_BYTES = 2 << 20, HUGE_PAGE = 2 << 20;
+static const uint32_t MAGIC = 0xba9b10c5;
 
 typedef struct header {
-    uint64_t magic;
-    uint64_t asked;    /* bytes of the last request */
-    uint64_t capacity; /* bytes of the class */
-    void *base;        /* what munmap or free takes */
-    uint64_t mapped;   /* bytes for munmap; 0: from malloc */
-    struct header *next;
-    uint32_t class_index;
+    uint32_t magic;
+    uint16_t class_index;
+    uint16_t is_mapped;  /* by mmap, else by malloc */
+    uint64_t asked;      /* bytes of the last request */
+    uint64_t capacity;   /* bytes that can be used */
+    void *base;          /* what munmap or free takes */
+    struct header *next; /* older block of the class */
+    struct header *newer, *older;
+    uint32_t generation; /* of the process it was made in; a fork begins a new one */
 } header;
+
+_Static_assert(sizeof(header) <= HEADER, "a header fits in front of its block");
 
 static struct {
     pthread_mutex_t lock;
-    header *free_blocks[CLASSES];
-    uint64_t kept_bytes; /* in free_blocks */
-    uint64_t limit_bytes;
-    int64_t system_calls;
+    header *classes[CLASSES]; /* kept blocks, the newest of each class */
+    header *newest, *oldest;
+    uint64_t asked_bytes, used_bytes; /* of live blocks, without and with padding */
+    uint64_t kept_bytes;
+    uint64_t limit_bytes; /* of used and kept bytes together; 0: none */
+    uint64_t keep_bytes;  /* kept bytes stay below this; 0: not yet known */
+    int64_t requests, refusals, system_calls;
+    header *inherited; /* kept blocks of the process that forked, the newest */
+    uint32_t generation;
 } store = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void bp_allocator_lock(int take) {
-    if (take)
-        pthread_mutex_lock(&store.lock);
-    else
-        pthread_mutex_unlock(&store.lock);
-}
 
 /* The class of a size, and the bytes of its blocks: the size with its top four bits rounded up. */
 static uint32_t find_class(uint64_t bytes, uint64_t *capacity) {
@@ -55,10 +63,16 @@ static uint32_t find_class(uint64_t bytes, uint64_t *capacity) {
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) & ~(unit - 1); }
 
+/* The unit that a mapped block is aligned to, and all the bytes of its mapping. */
+static uint64_t find_unit(uint64_t capacity) { return capacity >= HUGE_BYTES ? HUGE_PAGE : PAGE; }
+static uint64_t find_mapping(uint64_t capacity) {
+    return round_up(capacity, PAGE) + find_unit(capacity) + PAGE;
+}
+
 static header *map_block(uint64_t capacity) {
-    uint64_t unit = capacity >= HUGE_BYTES ? HUGE_PAGE : PAGE;
-    uint64_t mapped = round_up(capacity, PAGE) + unit + PAGE;
-    void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t unit = find_unit(capacity);
+    void *base = mmap(NULL, find_mapping(capacity), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED) return NULL;
     uintptr_t block = round_up((uintptr_t)base + PAGE, unit);
 #ifdef MADV_HUGEPAGE
@@ -66,7 +80,7 @@ static header *map_block(uint64_t capacity) {
 #endif
     header *h = (header *)(block - HEADER);
     h->base = base;
-    h->mapped = mapped;
+    h->is_mapped = 1;
     return h;
 }
 
@@ -75,95 +89,234 @@ static header *malloc_block(uint64_t capacity) {
     if (posix_memalign(&base, 64, capacity + HEADER) != 0) return NULL;
     header *h = base;
     h->base = base;
-    h->mapped = 0;
+    h->is_mapped = 0;
     return h;
 }
 
 static void give_to_system(header *h) {
     h->magic = 0;
-    if (h->mapped)
-        munmap(h->base, h->mapped);
+    if (h->is_mapped)
+        munmap(h->base, find_mapping(h->capacity));
     else
         free(h->base);
 }
 
+/* Takes a block that is kept out of the lists. */
+static void unlist(header *h) {
+    header **link = &store.classes[h->class_index];
+    while (*link != h) link = &(*link)->next;
+    *link = h->next;
+    *(h->newer ? &h->newer->older : &store.newest) = h->older;
+    *(h->older ? &h->older->newer : &store.oldest) = h->newer;
+    store.kept_bytes -= h->capacity;
+}
+
+static void list(header *h) {
+    h->next = store.classes[h->class_index];
+    store.classes[h->class_index] = h;
+    h->newer = NULL;
+    h->older = store.newest;
+    *(h->older ? &h->older->newer : &store.oldest) = h;
+    store.newest = h;
+    store.kept_bytes += h->capacity;
+}
+
+/* Gives the oldest kept blocks to the system until no more than `bytes` are kept. */
+static void shrink_kept(uint64_t bytes) {
+    while (store.kept_bytes > bytes) {
+        header *h = store.oldest;
+        unlist(h);
+        give_to_system(h);
+    }
+}
+
+static void take_lock(void) {
+    pthread_mutex_lock(&store.lock);
+    while (store.inherited) {
+        header *h = store.inherited;
+        store.inherited = h->older;
+        give_to_system(h);
+    }
+}
+
+static void drop_lock(void) { pthread_mutex_unlock(&store.lock); }
+
+void bp_allocator_lock(int take) {
+    if (take)
+        take_lock();
+    else
+        drop_lock();
+}
+
+/* In a forked child, which has the lock. The kept blocks of the parent are copies that nobody asked
+ * for: they go back at the first request, so that a child that only calls exec pays nothing. */
+void bp_allocator_forked(void) {
+    store.inherited = store.newest;
+    memset(store.classes, 0, sizeof store.classes);
+    store.newest = store.oldest = NULL;
+    store.asked_bytes = store.used_bytes = store.kept_bytes = 0;
+    store.requests = store.refusals = store.system_calls = 0;
+    store.generation++;
+    pthread_mutex_init(&store.lock, NULL);
+}
+
 /* Gives all kept blocks back to the system; the bytes that were kept. */
 uint64_t bp_rt_trim(void) {
-    pthread_mutex_lock(&store.lock);
+    take_lock();
     uint64_t freed = store.kept_bytes;
-    for (int i = 0; i < CLASSES; i++) {
-        while (store.free_blocks[i]) {
-            header *h = store.free_blocks[i];
-            store.free_blocks[i] = h->next;
-            give_to_system(h);
-        }
-    }
-    store.kept_bytes = 0;
-    pthread_mutex_unlock(&store.lock);
+    shrink_kept(0);
+    drop_lock();
     return freed;
 }
 
-void *bp_pool_take(uint64_t bytes, uint64_t alignment, int64_t *system_calls) {
-    uint64_t capacity;
-    if (bytes > (UINT64_MAX >> 2) || alignment > PAGE) return NULL;
+/* Sets the most bytes that live and kept blocks may have together, 0: no limit; the limit before.
+ * Kept blocks beyond it go back at once. Live ones stay. */
+uint64_t bp_rt_set_memory_limit(uint64_t bytes) {
+    take_lock();
+    uint64_t before = store.limit_bytes;
+    store.limit_bytes = bytes;
+    if (bytes) shrink_kept(bytes > store.used_bytes ? bytes - store.used_bytes : 0);
+    drop_lock();
+    return before;
+}
+
+void bp_rt_memory_statistics(bp_memory *out) {
+    take_lock();
+    *out = (bp_memory){.asked = store.asked_bytes,
+                       .used = store.used_bytes,
+                       .kept = store.kept_bytes,
+                       .limit = store.limit_bytes,
+                       .requests = store.requests,
+                       .refusals = store.refusals,
+                       .system_calls = store.system_calls};
+    drop_lock();
+}
+
+/* Whether the limit allows a new block, after giving kept ones back. Where only the padding is too
+ * much, the block gets none. */
+static int make_room(uint64_t bytes, uint64_t *capacity) {
+    if (!store.limit_bytes) return 1;
+    if (store.used_bytes >= store.limit_bytes) return 0;
+    uint64_t room = store.limit_bytes - store.used_bytes;
+    if (*capacity > room) *capacity = round_up(bytes ? bytes : 1, 64);
+    if (*capacity > room) *capacity = bytes ? bytes : 1;
+    if (*capacity > room) return 0;
+    shrink_kept(room - *capacity);
+    return 1;
+}
+
+static header *new_block(uint64_t capacity, uint64_t alignment) {
+    int mapped = capacity >= BIG || alignment > 64;
+    header *h = mapped ? map_block(capacity) : malloc_block(capacity);
+    if (!h && bp_rt_trim() > 0) h = mapped ? map_block(capacity) : malloc_block(capacity);
+    return h;
+}
+
+static void count_live(uint64_t asked, uint64_t capacity) {
+    store.asked_bytes += asked;
+    store.used_bytes += capacity;
+}
+
+/* A refused request; `store` is locked. */
+static void note_refusal(uint64_t bytes, bp_refusal *refusal) {
+    store.refusals++;
+    if (!refusal) return;
+    refusal->asked = bytes;
+    refusal->used = store.used_bytes;
+    refusal->held = store.used_bytes + store.kept_bytes;
+    refusal->limit = store.limit_bytes;
+}
+
+void *bp_pool_take(uint64_t bytes, uint64_t alignment, int64_t *system_calls, bp_refusal *refusal) {
+    uint64_t capacity = 0;
+    bp_watch_forks();
+    int possible = bytes <= (UINT64_MAX >> 2) && alignment <= PAGE;
     /* More alignment than malloc blocks have: whole pages. */
-    uint32_t k = find_class(alignment > 64 && bytes < BIG ? BIG : bytes, &capacity);
-    pthread_mutex_lock(&store.lock);
-    header *h = store.free_blocks[k];
-    if (h && h->capacity == capacity) {
-        store.free_blocks[k] = h->next;
-        store.kept_bytes -= capacity;
-    } else {
-        h = NULL;
+    uint32_t k = find_class(alignment > 64 && bytes < BIG ? BIG : possible ? bytes : 1, &capacity);
+    take_lock();
+    store.requests++;
+    header *h = possible ? store.classes[k] : NULL;
+    if (h) unlist(h);
+    if (!possible || (!h && !make_room(bytes, &capacity))) {
+        note_refusal(bytes, refusal);
+        drop_lock();
+        return NULL;
     }
-    pthread_mutex_unlock(&store.lock);
+    count_live(bytes, capacity);
+    if (!h) store.system_calls++;
+    uint32_t generation = store.generation;
+    drop_lock();
     if (!h) {
-        int big = capacity >= BIG;
-        h = big ? map_block(capacity) : malloc_block(capacity);
-        if (!h && bp_rt_trim() > 0) h = big ? map_block(capacity) : malloc_block(capacity);
-        if (!h) return NULL;
         ++*system_calls;
-        __atomic_add_fetch(&store.system_calls, 1, __ATOMIC_RELAXED);
+        h = new_block(capacity, alignment);
+        if (!h) {
+            take_lock();
+            count_live(-bytes, -capacity);
+            note_refusal(bytes, refusal);
+            drop_lock();
+            return NULL;
+        }
         h->magic = MAGIC;
         h->capacity = capacity;
-        h->class_index = k;
+        h->class_index = (uint16_t)k;
+        h->generation = generation;
     }
     h->asked = bytes;
     return (char *)h + HEADER;
 }
 
-static uint64_t find_limit(void) {
+static uint64_t find_keep_bytes(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 4 : (uint64_t)1 << 30;
+}
+
+/* Keeps a block where the limits allow it; older ones make room for it. */
+static int keep_block(header *h) {
+    uint64_t whole, most = store.keep_bytes;
+    uint32_t k = find_class(h->capacity, &whole);
+    if (store.limit_bytes) {
+        uint64_t room =
+            store.limit_bytes > store.used_bytes ? store.limit_bytes - store.used_bytes : 0;
+        if (room < most) most = room;
+    }
+    /* A block without padding may not have all the bytes of its class. */
+    if (h->capacity > most || whole != h->capacity || k != h->class_index) return 0;
+    shrink_kept(most - h->capacity);
+    list(h);
+    return 1;
 }
 
 uint64_t bp_pool_give(void *block) {
     header *h = (header *)((char *)block - HEADER);
     if (h->magic != MAGIC) abort(); /* a block that is not ours, or freed twice */
     uint64_t asked = h->asked;
-    pthread_mutex_lock(&store.lock);
-    if (!store.limit_bytes) store.limit_bytes = find_limit();
-    int keep = store.kept_bytes + h->capacity <= store.limit_bytes;
-    if (keep) {
-        h->next = store.free_blocks[h->class_index];
-        store.free_blocks[h->class_index] = h;
-        store.kept_bytes += h->capacity;
+    int keep = 0;
+    take_lock();
+    if (!store.keep_bytes) store.keep_bytes = find_keep_bytes();
+    if (h->generation == store.generation) {
+        count_live(-asked, -h->capacity);
+        keep = keep_block(h);
     }
-    pthread_mutex_unlock(&store.lock);
+    drop_lock();
     if (!keep) give_to_system(h);
     return asked;
 }
 
 /* Bytes that are kept for later calls. */
 uint64_t bp_rt_kept_bytes(void) {
-    pthread_mutex_lock(&store.lock);
+    take_lock();
     uint64_t kept = store.kept_bytes;
-    pthread_mutex_unlock(&store.lock);
+    drop_lock();
     return kept;
 }
 
 /* Requests of this process that went to the system. */
-int64_t bp_rt_system_calls(void) { return __atomic_load_n(&store.system_calls, __ATOMIC_RELAXED); }
+int64_t bp_rt_system_calls(void) {
+    take_lock();
+    int64_t calls = store.system_calls;
+    drop_lock();
+    return calls;
+}
 
 static void log_event(bp_rt_context *ctx, int is_alloc, const char *name, int64_t bytes,
                       const void *block) {
@@ -178,13 +331,21 @@ static void log_event(bp_rt_context *ctx, int is_alloc, const char *name, int64_
 void *bp_rt_alloc(bp_context *base, uint64_t bytes, uint64_t alignment, const char *name) {
     bp_rt_context *ctx = (bp_rt_context *)base;
     int64_t system_calls = 0;
+    bp_refusal refusal = {0};
     void *block = ctx->check ? bp_check_take(ctx->check, bytes, alignment)
-                             : bp_pool_take(bytes, alignment, &system_calls);
+                             : bp_pool_take(bytes, alignment, &system_calls, &refusal);
     bp_counts *counts = &ctx->counts;
     __atomic_add_fetch(&counts->allocations, 1, __ATOMIC_RELAXED);
     if (system_calls)
         __atomic_add_fetch(&counts->system_calls, system_calls, __ATOMIC_RELAXED);
-    if (!block) return NULL;
+    if (!block) {
+        int32_t first = 0;
+        refusal.from_check = ctx->check != NULL;
+        if (__atomic_compare_exchange_n(&ctx->refused, &first, 1, 0, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            ctx->refusal = refusal;
+        return NULL;
+    }
     int64_t live = __atomic_add_fetch(&counts->live_bytes, (int64_t)bytes, __ATOMIC_RELAXED);
     int64_t peak = __atomic_load_n(&counts->peak_bytes, __ATOMIC_RELAXED);
     while (live > peak && !__atomic_compare_exchange_n(&counts->peak_bytes, &peak, live, 1,

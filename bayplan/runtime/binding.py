@@ -82,6 +82,47 @@ class Counts(ctypes.Structure):
     ]
 
 
+class Refusal(ctypes.Structure):
+    """The pool of memory when it refused a request; all in bytes.
+
+    Attributes:
+        asked: what was asked for.
+        used: of blocks in use, padding included.
+        held: of blocks in use and of those kept for later calls.
+        limit: of `held`; 0: none, so the system had no memory.
+        from_check: the checking allocator refused, and there are no such numbers.
+    """
+
+    _fields_ = [
+        ("asked", ctypes.c_uint64),
+        ("used", ctypes.c_uint64),
+        ("held", ctypes.c_uint64),
+        ("limit", ctypes.c_uint64),
+        ("from_check", ctypes.c_int32),
+    ]
+
+    def __str__(self) -> str:
+        limit = f"the limit is {self.limit}" if self.limit else "there is no limit but the system's"
+        return (
+            f"asked for {self.asked} bytes while {self.used} were used and {self.held} held; "
+            f"{limit}"
+        )
+
+
+class MemoryRecord(ctypes.Structure):
+    """`bp_memory`: the pool of memory at one moment."""
+
+    _fields_ = [
+        ("asked", ctypes.c_uint64),
+        ("used", ctypes.c_uint64),
+        ("kept", ctypes.c_uint64),
+        ("limit", ctypes.c_uint64),
+        ("requests", ctypes.c_int64),
+        ("refusals", ctypes.c_int64),
+        ("system_calls", ctypes.c_int64),
+    ]
+
+
 class _Event(ctypes.Structure):
     _fields_ = [
         ("is_alloc", ctypes.c_int32),
@@ -106,6 +147,8 @@ class _Context(ctypes.Structure):
         ("check", ctypes.c_void_p),
         ("write", ctypes.c_void_p),
         ("write_user", ctypes.c_void_p),
+        ("refused", ctypes.c_int32),
+        ("refusal", Refusal),
     ]
 
 
@@ -134,12 +177,29 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
         ctypes.c_int32,
         [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32],
     ),
+    "bp_rt_call_with_workspace": (
+        ctypes.c_int32,
+        [
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_uint64,
+            ctypes.c_int32,
+        ],
+    ),
+    "bp_rt_workspace_bytes": (
+        ctypes.c_int64,
+        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p],
+    ),
     "bp_rt_set_num_threads": (ctypes.c_int32, [ctypes.c_int32]),
     "bp_rt_num_threads": (ctypes.c_int32, []),
     "bp_rt_busy_workers": (ctypes.c_int32, []),
     "bp_rt_trim": (ctypes.c_uint64, []),
     "bp_rt_kept_bytes": (ctypes.c_uint64, []),
     "bp_rt_system_calls": (ctypes.c_int64, []),
+    "bp_rt_set_memory_limit": (ctypes.c_uint64, [ctypes.c_uint64]),
+    "bp_rt_memory_statistics": (None, [ctypes.POINTER(MemoryRecord)]),
     "bp_log_new": (ctypes.c_void_p, []),
     "bp_log_free": (None, [ctypes.c_void_p]),
     "bp_log_count": (ctypes.c_int64, [ctypes.c_void_p]),
@@ -189,6 +249,16 @@ class Runtime:
         """Memory requests of this process that went to the system."""
         return int(self.library.bp_rt_system_calls())
 
+    def set_memory_limit(self, size_bytes: int) -> int:
+        """Sets the most bytes that the pool holds, 0: no limit; the limit before."""
+        return int(self.library.bp_rt_set_memory_limit(size_bytes))
+
+    def memory(self) -> MemoryRecord:
+        """The pool of memory at this moment."""
+        record = MemoryRecord()
+        self.library.bp_rt_memory_statistics(ctypes.byref(record))
+        return record
+
     def new_context(self) -> Context:
         """A context for calls, one at a time."""
         return Context(self)
@@ -235,6 +305,48 @@ class Context:
             0, or a negative result; then `failure` tells more.
         """
         return int(self._library.bp_rt_call(self._pointer, entry, arguments, int(interrupt)))
+
+    def call_with_workspace(
+        self,
+        entry: int,
+        arguments: Any,
+        address: int,
+        size_bytes: int,
+        *,
+        interrupt: bool = False,
+    ) -> int:
+        """Runs the `NAME_with_workspace_argv` entry of a program: temporaries in given memory.
+
+        Args:
+            entry: its address.
+            arguments: a ctypes array of pointers.
+            address: of memory that nobody else uses during the call.
+            size_bytes: of that memory.
+            interrupt: let SIGINT end the call; only on the main thread.
+
+        Returns:
+            0, or a negative result; then `failure` tells more.
+        """
+        return int(
+            self._library.bp_rt_call_with_workspace(
+                self._pointer, entry, arguments, address, size_bytes, int(interrupt)
+            )
+        )
+
+    def workspace_bytes(self, entry: int, arguments: Any) -> int:
+        """Asks the `NAME_workspace_bytes_argv` entry of a program; runs nothing.
+
+        Returns:
+            The bytes of workspace that a call with these arguments needs, or a negative result;
+            then `failure` tells more.
+        """
+        return int(self._library.bp_rt_workspace_bytes(self._pointer, entry, arguments))
+
+    def refusal(self) -> Refusal | None:
+        """The pool's numbers when it refused memory to the last call, None where it did not."""
+        if not self._raw.refused or self._raw.refusal.from_check:
+            return None
+        return Refusal.from_buffer_copy(self._raw.refusal)
 
     def cancel(self) -> None:
         """Ends the running call at its next outer iteration; for other threads."""

@@ -36,7 +36,6 @@ static struct {
     int32_t sleeping; /* workers in pthread_cond_wait */
     int32_t waiting;  /* callers in pthread_cond_wait */
     int32_t threads;  /* asked for, caller included; 0: not yet known */
-    int32_t fork_seen;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .work = PTHREAD_COND_INITIALIZER,
           .done = PTHREAD_COND_INITIALIZER};
@@ -173,7 +172,16 @@ static void after_fork_in_child(void) {
     pool.started = pool.sleeping = pool.waiting = 0;
     worker_number = 0;
     current_job = NULL;
-    bp_allocator_lock(0);
+    bp_allocator_forked();
+}
+
+static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+void bp_watch_forks(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
 }
 
 static int32_t count_processors(void) {
@@ -215,10 +223,6 @@ int32_t bp_rt_busy_workers(void) {
 
 /* Starts the workers that are missing; fewer are fine too, the caller does the rest. */
 static void start_workers(void) {
-    if (!pool.fork_seen) {
-        pool.fork_seen = 1;
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    }
     if (pool.threads <= 0) pool.threads = count_processors();
     if (pool.started >= pool.threads - 1) return;
     /* Signals belong to the threads of the user. */
@@ -274,6 +278,7 @@ int32_t bp_rt_parallel_for(bp_context *ctx, bp_task task, int32_t min, int32_t e
         run_job(&j, 0);
         return j.status ? j.status : ctx->cancelled ? BP_CANCELLED : 0;
     }
+    bp_watch_forks();
     pthread_mutex_lock(&pool.lock);
     start_workers();
     j.wanted = (slots < pool.threads ? slots : pool.threads) - 1;
