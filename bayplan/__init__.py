@@ -17,6 +17,7 @@ from bayplan.ir.errors import (
     NoCompiler,
     NoDevice,
     OutOfMemory,
+    OutputFileError,
     RequirementFailed,
     ScheduleError,
     TypeMismatchError,
@@ -24,6 +25,7 @@ from bayplan.ir.errors import (
 from bayplan.ir.memory import MemoryType, Partition
 from bayplan.ir.types import Bool, Float, Handle, Int, Type, UInt
 from bayplan.language import boundary_conditions as BoundaryConditions
+from bayplan.language.argument import Argument, ArgumentKind
 from bayplan.language.arithmetic import (
     abs,
     absd,
@@ -149,6 +151,7 @@ from bayplan.language.maths import (
     tanh,
     trunc,
 )
+from bayplan.language.output_files import OutputFileType
 from bayplan.language.param import Param
 from bayplan.language.parameter import Parameter
 from bayplan.language.pipeline import Pipeline

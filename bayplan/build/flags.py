@@ -37,16 +37,9 @@ _OPTIMISE = {
 }
 
 
-def choose_flags(compiler: Compiler, *, native: bool = True) -> list[str]:
-    """Flags for a shared library of an emitted program or of the runtime.
-
-    Args:
-        compiler: the compiler they are for.
-        native: use all the instructions of this machine.
-    """
-    flags = [*_COMMON, "-fPIC", "-shared", *_OPTIMISE.get(compiler.kind, ("-O2",))]
-    if native:
-        flags.append("-march=native")
+def emitted_flags(compiler: Compiler) -> list[str]:
+    """What every emitted program is compiled with, whatever is made of it and for which machine."""
+    flags = [*_COMMON, "-fPIC", *_OPTIMISE.get(compiler.kind, ("-O2",))]
     if compiler.kind == "zig":
         # zig cc turns the undefined-behaviour sanitizer on by itself.
         flags.append("-fno-sanitize=all")
@@ -55,5 +48,18 @@ def choose_flags(compiler: Compiler, *, native: bool = True) -> list[str]:
     if compiler.kind == "gcc":
         # Passing wide vectors by value changes with the instruction set; all is in one file here.
         flags.append("-Wno-psabi")
+    return flags
+
+
+def choose_flags(compiler: Compiler, *, native: bool = True) -> list[str]:
+    """Flags for a shared library of an emitted program or of the runtime.
+
+    Args:
+        compiler: the compiler they are for.
+        native: use all the instructions of this machine.
+    """
+    flags = [*emitted_flags(compiler), "-shared"]
+    if native:
+        flags.append("-march=native")
     flags += shlex.split(settings.value("CFLAGS"))
     return flags

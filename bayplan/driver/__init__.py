@@ -4,6 +4,7 @@ Methods of Func and Pipeline that run something are one-line calls of the functi
 the pipeline as a list of `Function`s, its outputs in order.
 """
 
+from bayplan.driver.ahead import compile_ahead
 from bayplan.driver.bounds import infer_input_bounds, query_input_bounds
 from bayplan.driver.callables import Callable, compile_to_callable
 from bayplan.driver.compile import (
@@ -21,6 +22,7 @@ __all__ = [
     "Callable",
     "CompiledPipeline",
     "c_source",
+    "compile_ahead",
     "compile_jit",
     "compile_pipeline",
     "compile_to_callable",

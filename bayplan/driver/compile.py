@@ -41,7 +41,7 @@ class CompiledPipeline:
         with compilation():
             self.program: LoweredProgram = lower(list(functions), target, name)
             emitted = c.emit(self.program)
-        _show_warnings(self.program.warnings)
+        show_warnings(self.program.warnings)
         self.source: str = emitted.source
         self.sites: list[ErrorSite] = emitted.sites
         self._loaded: Any = None
@@ -102,7 +102,11 @@ class CompiledPipeline:
         raise InternalError(f"the program ended with {status}: {text or 'no message'}")
 
 
-def _show_warnings(texts: Sequence[str]) -> None:
+def _pointers(values: Sequence[Any]) -> Any:
+    return (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+
+
+def show_warnings(texts: Sequence[str]) -> None:
     """Shows what lowering has to say as Python warnings at the user's line."""
     if not texts:
         return

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, NoReturn
 
 from bayplan.ir.errors import BayplanError, DefinitionError
 from bayplan.language.function import Function
+from bayplan.language.output_files import OutputFileType
 
 
 class StmtOutputFormat(Enum):
@@ -140,41 +141,129 @@ class Runnable:
     def compile_to_lowered_stmt(
         self,
         filename: str,
-        arguments: Sequence[Any] = (),
+        arguments: Sequence[Any] | None = None,
         fmt: StmtOutputFormat = StmtOutputFormat.Text,
         target: Any = None,
     ) -> None:
         """Write the lowered program to a file, as text or as a page."""
-        text = self.lowered_text(target)
-        if fmt is StmtOutputFormat.HTML:
-            import html
-
-            text = (
-                '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>'
-                f"{html.escape(self._functions()[0].name)}</title></head>\n"
-                f"<body><pre>\n{html.escape(text)}</pre></body></html>\n"
-            )
-        _write(filename, text)
+        kind = OutputFileType.stmt_html if fmt is StmtOutputFormat.HTML else OutputFileType.stmt
+        self._compile_ahead({kind: filename}, arguments, "", target)
 
     def compile_to_conceptual_stmt(
         self,
         filename: str,
-        arguments: Sequence[Any] = (),
+        arguments: Sequence[Any] | None = None,
         fmt: StmtOutputFormat = StmtOutputFormat.Text,
         target: Any = None,
     ) -> None:
         """Write the lowered program to a file; there is one text for both of Halide's."""
         self.compile_to_lowered_stmt(filename, arguments, fmt, target)
 
+    def _compile_ahead(
+        self,
+        outputs: Mapping[OutputFileType, Any],
+        arguments: Sequence[Any] | None,
+        fn_name: str,
+        target: Any,
+    ) -> Any:
+        from bayplan import driver
+
+        functions = self._final_functions()
+        target = _target_or_none(target)
+        return driver.compile_ahead(functions, outputs, arguments, fn_name, target)
+
     def compile_to_c(
         self,
         filename: str,
-        arguments: Sequence[Any] = (),
+        arguments: Sequence[Any] | None = None,
         fn_name: str = "",
         target: Any = None,
     ) -> None:
-        """Write the C that the pipeline becomes to a file."""
-        _write(filename, self.c_source(fn_name, target))
+        """Write a C file with the functions that a C or C++ program calls.
+
+        Args:
+            filename: the file to write.
+            arguments: Params and ImageParams in the order of the C function, which takes the
+                outputs after them; None: all that are needed, in order of name.
+            fn_name: of the C function; "": the first output's name.
+            target: what to make it for; None for what HL_TARGET says, else this machine.
+        """
+        self._compile_ahead({OutputFileType.c_source: filename}, arguments, fn_name, target)
+
+    def compile_to_header(
+        self,
+        filename: str,
+        arguments: Sequence[Any] | None = None,
+        fn_name: str = "",
+        target: Any = None,
+    ) -> None:
+        """Write the C and C++ header of the functions of `compile_to_c`."""
+        self._compile_ahead({OutputFileType.c_header: filename}, arguments, fn_name, target)
+
+    def compile_to_object(
+        self,
+        filename: str,
+        arguments: Sequence[Any] | None = None,
+        fn_name: str = "",
+        target: Any = None,
+    ) -> None:
+        """Write an object file; what it is linked with must bring the runtime."""
+        fn_name, target = _name_or_target(fn_name, target)
+        self._compile_ahead({OutputFileType.object: filename}, arguments, fn_name, target)
+
+    def compile_to_assembly(
+        self,
+        filename: str,
+        arguments: Sequence[Any] | None = None,
+        fn_name: str = "",
+        target: Any = None,
+    ) -> None:
+        """Write the assembly that the C compiler makes."""
+        fn_name, target = _name_or_target(fn_name, target)
+        self._compile_ahead({OutputFileType.assembly: filename}, arguments, fn_name, target)
+
+    def compile_to_static_library(
+        self,
+        filename_prefix: str,
+        arguments: Sequence[Any] | None = None,
+        fn_name: str = "",
+        target: Any = None,
+    ) -> None:
+        """Write PREFIX.a, which needs no other library of ours, and PREFIX.h."""
+        outputs = {
+            OutputFileType.static_library: f"{filename_prefix}.a",
+            OutputFileType.c_header: f"{filename_prefix}.h",
+        }
+        self._compile_ahead(outputs, arguments, fn_name, target)
+
+    def compile_to_file(
+        self,
+        filename_prefix: str,
+        arguments: Sequence[Any] | None = None,
+        fn_name: str = "",
+        target: Any = None,
+    ) -> None:
+        """Write PREFIX.o and PREFIX.h."""
+        outputs = {
+            OutputFileType.object: f"{filename_prefix}.o",
+            OutputFileType.c_header: f"{filename_prefix}.h",
+        }
+        self._compile_ahead(outputs, arguments, fn_name, target)
+
+    def compile_to(
+        self,
+        outputs: Mapping[OutputFileType, Any],
+        arguments: Sequence[Any] | None = None,
+        fn_name: str = "",
+        target: Any = None,
+    ) -> None:
+        """Write several files of one pipeline.
+
+        Args:
+            outputs: names of files by their kind.
+            arguments, fn_name, target: as for `compile_to_c`.
+        """
+        self._compile_ahead(outputs, arguments, fn_name, target)
 
     def c_source(self, fn_name: str = "", target: Any = None) -> str:
         """The C that the pipeline becomes."""
@@ -184,52 +273,28 @@ class Runnable:
 
     def _not_here(self, what: str) -> NoReturn:
         raise BayplanError(
-            f"{what} is not available: this version writes C, no machine code files",
-            hint="compile_to_c writes a C file that any C compiler takes",
+            f"{what} is not available: programs are compiled by the C compiler, for one target",
+            hint="compile_to_c, compile_to_object, compile_to_static_library write files",
         )
 
-    def compile_to(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
-        self._not_here("compile_to")
-
-    def compile_to_file(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
-        self._not_here("compile_to_file")
-
-    def compile_to_header(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
-        self._not_here("compile_to_header")
-
     def compile_to_module(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
+        """Refused."""
         self._not_here("compile_to_module")
 
-    def compile_to_object(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
-        self._not_here("compile_to_object")
-
-    def compile_to_static_library(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
-        self._not_here("compile_to_static_library")
-
     def compile_to_multitarget_object_files(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
+        """Refused."""
         self._not_here("compile_to_multitarget_object_files")
 
     def compile_to_multitarget_static_library(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
+        """Refused."""
         self._not_here("compile_to_multitarget_static_library")
 
-    def compile_to_assembly(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
-        self._not_here("compile_to_assembly")
-
     def compile_to_llvm_assembly(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
+        """Refused."""
         self._not_here("compile_to_llvm_assembly")
 
     def compile_to_bitcode(self, *args: Any, **named: Any) -> NoReturn:
-        """Refused: C is what is written."""
+        """Refused."""
         self._not_here("compile_to_bitcode")
 
 
@@ -238,10 +303,9 @@ def _parameter(argument: Any) -> Any:
     return found() if callable(found) else found
 
 
-def _write(filename: str, text: str) -> None:
-    from pathlib import Path
-
-    Path(filename).write_text(text, encoding="utf-8")
+def _name_or_target(fn_name: Any, target: Any) -> tuple[str, Any]:
+    """Both overloads of Halide's: (file, arguments, name, target) and (file, arguments, target)."""
+    return ("", fn_name) if not isinstance(fn_name, str) else (fn_name, target)
 
 
 def _check_no_more(named: dict[str, Any], function: str) -> None:

@@ -35,6 +35,7 @@ from bayplan.language.parameter import Parameter
 from bayplan.lower.context import Lowering
 from bayplan.lower.flatten_prefetch import flatten_prefetch
 from bayplan.lower.names import func_of_storage, value_index_of_storage
+from bayplan.lower.table import Table
 
 _INT32_MAX = 2**31 - 1
 # Elements of a temporary that may come to live in registers; nodes of an expanded coordinate.
@@ -306,6 +307,8 @@ def _named(name: str, value: Expr, lets: list[tuple[str, Expr]]) -> Expr:
 
 def _field(name: str, source: object, field: str, d: int) -> Expr:
     """A field of a buffer from outside: the constant it is constrained to, else its variable."""
+    if isinstance(source, Table):
+        return build.int32(getattr(source.dim(d), field)())
     constraints = getattr(source, "constraints", None)
     if constraints:
         constrained = getattr(constraints[d], field)

@@ -42,6 +42,8 @@ BEFORE_READABLE: Final = (
     "infer_allocation_bounds",
     # Order: after all that changes what is touched of inputs and outputs.
     "add_image_checks",
+    # Order: after the checks, which prove that indices stay inside.
+    "embed_tables",
     # Order: the arguments were collected, by their sources, before add_image_checks.
     "drop_buffer_sources",
     "remove_undef",
@@ -88,7 +90,12 @@ _STAGE_AFTER: Final = {
 
 
 def lower(
-    functions: Sequence[Function], target: Any, name: str, *, keep_stages: bool = False
+    functions: Sequence[Function],
+    target: Any,
+    name: str,
+    *,
+    keep_stages: bool = False,
+    embed: bool = False,
 ) -> LoweredProgram:
     """Lowers a pipeline for the driver; to be called within `ir.node.compilation()`.
 
@@ -97,12 +104,14 @@ def lower(
         target: the `Target` that code is made for.
         name: of the entry point.
         keep_stages: keep the statement after each pass in `stages`.
+        embed: make Buffers of the algorithm constant tables of the program, not arguments.
 
     Raises:
         BayplanError: The algorithm or its schedule is at fault.
     """
     run = _Run(keep_stages)
     lowering = run.timed("prepare", lambda: prepare(functions, target))
+    lowering.tables = [] if embed else None
     stmt = run.timed("schedule_functions", lambda: schedule(lowering))
     run.keep("schedule_functions", stmt)
     for pass_name in BEFORE_READABLE:
@@ -113,7 +122,11 @@ def lower(
     readable = stmt
     for pass_name in AFTER_READABLE:
         stmt = run.one(pass_name, stmt, lowering)
+    tables = lowering.tables or []
+    embedded = {id(table.buffer) for table in tables}
+    arguments = [a for a in arguments if id(a.source) not in embedded]
     program = LoweredProgram(name, target, arguments, stmt, readable, _find_origins(stmt, lowering))
+    program.tables = tables
     program.stages = run.stages
     program.timings = run.timings
     program.warnings = lowering.warnings

@@ -15,14 +15,22 @@ from bayplan.targets.header import read_header
 SOURCES = ("pool.c", "allocator.c", "check_alloc.c", "log.c", "messages.c", "context.c")
 
 
-def read_sources() -> str:
-    """The runtime as one C text for the compiler, its header included."""
+# For programs that are built ahead of time and take no context.
+AHEAD_SOURCES = ("default_context.c",)
+
+
+def read_sources(*, ahead: bool = False) -> str:
+    """The runtime as one C text for the compiler, its header included.
+
+    Args:
+        ahead: with the context of programs that take none.
+    """
     folder = Path(__file__).parent
     parts = [
         "#if !defined(_GNU_SOURCE)\n#define _GNU_SOURCE\n#endif\n",
         read_header(),
         (folder / "runtime.h").read_text(),
-        *[(folder / name).read_text() for name in SOURCES],
+        *[(folder / name).read_text() for name in (*SOURCES, *(AHEAD_SOURCES if ahead else ()))],
     ]
     lines = "\n".join(parts).splitlines()
     own = ('#include "bayplan.h"', '#include "runtime.h"')

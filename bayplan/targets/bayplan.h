@@ -100,6 +100,17 @@ struct bp_context {
     bp_error error;
 };
 
+/* What the runtime gives to C callers; a library that is built with it has these. */
+
+/* The context of this thread's calls of programs that take none. */
+bp_context *bp_default_context(void);
+/* Writes the error of the last call as a text that ends with 0; the bytes it needs, 0: no error. */
+uint64_t bp_format_error(const bp_context *ctx, char *out, uint64_t room);
+/* Threads of a parallel loop, caller included; 0: one a processor. Gives the number before. */
+int32_t bp_rt_set_num_threads(int32_t threads);
+/* Gives the memory that is kept for later calls back to the system; the bytes that were kept. */
+uint64_t bp_rt_trim(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -56,9 +56,15 @@ class Emission:
         parameters: the arguments as the C entry points declare them.
         sites: the error sites, as the runtime numbers them.
         live: names whose values the program needs.
+        ahead: built for C callers, not for calls from Python.
+        takes_context: the entry points are given a context; else they use the thread's own.
     """
 
-    def __init__(self, program: LoweredProgram, register_bytes: int) -> None:
+    def __init__(
+        self, program: LoweredProgram, register_bytes: int, ahead: bool, takes_context: bool
+    ) -> None:
+        self.ahead = ahead
+        self.takes_context = takes_context
         self.program = program
         self.name = sanitise(program.name)
         self.register_bytes = register_bytes
@@ -69,9 +75,17 @@ class Emission:
         self.live = find_live(program.body)
 
 
-def emit(program: LoweredProgram) -> Emission:
-    """The C text of a program together with its error sites, for driver and command line."""
-    emission = Emission(program, native_bytes(program.target))
+def emit(
+    program: LoweredProgram, *, ahead: bool = False, takes_context: bool = True
+) -> Emission:
+    """The C text of a program together with its error sites, for driver and command line.
+
+    Args:
+        program: what to emit.
+        ahead: for C callers, who do not prepare a context for each call.
+        takes_context: the entry points are given a context.
+    """
+    emission = Emission(program, native_bytes(program.target), ahead, takes_context)
     write_entry(emission)
     _assemble(emission)
     return emission

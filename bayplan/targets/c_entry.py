@@ -142,12 +142,28 @@ def _names(emission: Emission) -> str:
 
 
 def _parameters(emission: Emission, *more: str) -> str:
-    return ", ".join(["bp_context *ctx", *emission.parameters, *more])
+    return ", ".join([*_context_parameter(emission), *emission.parameters, *more])
+
+
+def _context_parameter(emission: Emission) -> list[str]:
+    return ["bp_context *ctx"] if emission.takes_context else []
+
+
+def _opening(emission: Emission) -> Lines:
+    """What a public function begins with: its context, and that no error is noted yet.
+
+    A call from Python has both from its caller.
+    """
+    if not emission.ahead:
+        return []
+    found = [] if emission.takes_context else ["    bp_context *const ctx = bp_default_context();"]
+    return [*found, "    bp_begin(ctx);"]
 
 
 def _calling_entry(emission: Emission) -> Lines:
     return [
         f"BP_EXPORT int32_t {emission.name}({_parameters(emission)}) {{",
+        _opening(emission),
         f"    return {emission.name}_body(ctx, {_names(emission)}NULL, 0, NULL);",
         "}",
         "",
@@ -177,7 +193,10 @@ def _unused(emission: Emission, *more: str) -> Lines:
 
 
 def _bytes_entry(emission: Emission) -> Lines:
-    head = [f"BP_EXPORT int64_t {emission.name}_workspace_bytes({_parameters(emission)}) {{"]
+    head: Lines = [
+        f"BP_EXPORT int64_t {emission.name}_workspace_bytes({_parameters(emission)}) {{",
+        _opening(emission),
+    ]
     refusal = _unplanned(emission)
     plan = emission.program.plan
     if refusal:
@@ -195,10 +214,11 @@ def _bytes_entry(emission: Emission) -> Lines:
 
 
 def _workspace_entry(emission: Emission) -> Lines:
-    head = (
+    head: Lines = [
         f"BP_EXPORT int32_t {emission.name}_with_workspace("
-        f"{_parameters(emission, _WORKSPACE)}) {{"
-    )
+        f"{_parameters(emission, _WORKSPACE)}) {{",
+        _opening(emission),
+    ]
     refusal = _unplanned(emission)
     if refusal:
         return [head, *_unused(emission, "workspace", "workspace_bytes"), *refusal, "}", ""]
@@ -214,7 +234,7 @@ def _workspace_entry(emission: Emission) -> Lines:
 
 def _argv_entries(emission: Emission) -> Lines:
     """The entry points that take an array of pointers: to buffers, and to scalars' values."""
-    args = ["ctx"]
+    args = ["ctx"] if emission.takes_context else []
     for i, argument in enumerate(emission.program.arguments):
         if argument.is_buffer():
             args.append(f"(bp_buffer *)args[{i}]")
@@ -231,8 +251,9 @@ def _argv_entries(emission: Emission) -> Lines:
     )
     lines: Lines = []
     for result, function, declared, passed in forms:
+        first = "".join([f"{p}, " for p in _context_parameter(emission)])
         lines += [
-            f"BP_EXPORT {result} {function}_argv(bp_context *ctx, void **args{declared}) {{",
+            f"BP_EXPORT {result} {function}_argv({first}void **args{declared}) {{",
             "    (void)args;",
             f"    return {function}({given}{passed});",
             "}",

@@ -19,6 +19,12 @@ __attribute__((cold, noinline, unused)) static int32_t bp_fail(
     return sites[index].result;
 }
 
+/* A call that comes from C: no error is noted yet. */
+__attribute__((unused)) static void bp_begin(bp_context *ctx) {
+    ctx->failed = 0;
+    ctx->error.site = NULL;
+}
+
 /* Ctrl-C, or another wish to end the call. */
 static inline int bp_cancelled(bp_context *ctx) {
     return __atomic_load_n(&ctx->cancelled, __ATOMIC_RELAXED);
