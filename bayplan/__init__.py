@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayplan import memory
 from bayplan.ir.errors import (
     AliasError,
     AllocationTooLarge,
@@ -21,6 +22,8 @@ from bayplan.ir.errors import (
     RequirementFailed,
     ScheduleError,
     TypeMismatchError,
+    WorkspaceError,
+    WorkspaceTooSmall,
 )
 from bayplan.ir.memory import MemoryType, Partition
 from bayplan.ir.types import Bool, Float, Handle, Int, Type, UInt

@@ -52,7 +52,9 @@ class Scope:
 
     __slots__ = ("loop", "name", "outer", "value", "_table")
 
-    def __init__(self, name: str, value: Expr | None, loop: For | None, outer: Scope | None) -> None:
+    def __init__(
+        self, name: str, value: Expr | None, loop: For | None, outer: Scope | None
+    ) -> None:
         self.name = name
         self.value = value
         self.loop = loop
@@ -244,7 +246,9 @@ class Walk:
         if use is None:
             raise PlanError(f"{s.name} is released where it has no storage")
         if len(self._loops) != len(use.loops):
-            raise PlanError(f"{s.name} is released in each iteration of {self._loops[-1].node.name}")
+            raise PlanError(
+                f"{s.name} is released in each iteration of {self._loops[-1].node.name}"
+            )
         use.freed = True
 
     def _store(self, s: Store, scope: Scope | None) -> None:

@@ -1,0 +1,208 @@
+"""The checker of storage plans: refuses a final program in which temporaries destroy one another.
+
+It shares no code with the planner. It walks the final program, finds for each alias when its bytes
+must be kept, and demands of any two that are kept at one position of one arena that their byte
+ranges are apart, or that one takes over the bytes of the other element by element (in place).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from bayplan.analysis.evaluate import Number, Unknown
+from bayplan.ir.errors import PlanError
+from bayplan.ir.stmts import Stmt
+from bayplan.storage.check_in_place import InPlace
+from bayplan.storage.check_numbers import Numbers, most, with_slot
+from bayplan.storage.check_relations import Place, Relations
+from bayplan.storage.check_samples import find_samples
+from bayplan.storage.check_walk import Use, Walk
+
+_DEFAULT_WORKERS: Final = 2
+
+
+def check_storage(
+    stmt: Stmt, values: Mapping[str, Number] | None = None, workers: int = _DEFAULT_WORKERS
+) -> None:
+    """Refuses a plan that is wrong, for tests and the debug setting.
+
+    Args:
+        stmt: the final statement.
+        values: sizes and parameters of a call by name; all ranges are then numbers. Without
+            them the check holds for all calls.
+        workers: the most tasks of a parallel loop that run at once.
+
+    Raises:
+        PlanError: two temporaries that are needed together share bytes, one reaches beyond its
+            arena or is not aligned, workers share bytes, or one is used outside of its life.
+    """
+    walk = Walk(stmt)
+    if any(use.base for use in walk.uses):
+        _Check(walk, stmt, values, workers).run()
+
+
+class _Range:
+    """The bytes of an alias in its arena, as numbers or as the place in a Placement."""
+
+    __slots__ = ("begin", "end", "kept", "place", "use")
+
+    def __init__(self, use: Use, begin: int, end: int, place: Place | None = None) -> None:
+        self.use = use
+        self.begin = begin
+        self.end = end
+        self.place = place
+        self.kept = use.kept()
+
+    def describe(self, walk: Walk) -> str:
+        first, end = self.kept
+        what = f"of {self.use.name}"
+        if self.place is None:
+            what = f"[{self.begin}, {self.end}) {what}"
+        return (
+            f"{what}, kept from step {first} ({walk.leaves[first].describe()}) to step {end - 1} "
+            f"({walk.leaves[end - 1].describe()})"
+        )
+
+
+class _Check:
+    def __init__(
+        self, walk: Walk, stmt: Stmt, values: Mapping[str, Number] | None, workers: int
+    ) -> None:
+        self.walk = walk
+        self.numbers = Numbers(values or {}, workers)
+        self.concrete = values is not None
+        self.relations = Relations(lambda: find_samples(stmt))
+        self.in_place = InPlace(walk)
+        self.arena_bytes: dict[Use, int | None] = {}
+
+    def run(self) -> None:
+        """Checks each alias, then each arena."""
+        members: dict[Use | str, list[_Range]] = {}
+        for use in self.walk.uses:
+            if not use.base:
+                continue
+            self._check_workers(use)
+            found = self._range(use)
+            if found is not None and found.kept[0] < found.kept[1]:
+                members.setdefault(use.arena or use.base, []).append(found)
+        for ranges in members.values():
+            self._check_arena(ranges)
+
+    def _check_workers(self, use: Use) -> None:
+        parallel = use.parallel_loops()
+        if len(parallel) > 1:
+            raise PlanError(
+                f"{use.name} lies in {use.base} across the parallel loops "
+                f"{' and '.join([loop.node.name for loop in parallel])}"
+            )
+
+    def _bytes_of_arena(self, use: Use) -> int | None:
+        """The bytes of the arena, None where they are not known."""
+        arena = use.arena
+        if arena is None:
+            return None
+        if arena not in self.arena_bytes:
+            try:
+                found: int | None = self.numbers.bytes_of(arena.node, arena.scope, {})
+            except Unknown:
+                found = None
+            self.arena_bytes[arena] = found
+        return self.arena_bytes[arena]
+
+    def _range(self, use: Use) -> _Range | None:
+        """The bytes of an alias; None where it has none."""
+        size = self._bytes_of_arena(use)
+        try:
+            return self._number_range(use, size)
+        except Unknown as unknown:
+            if self.concrete:
+                raise PlanError(f"the bytes of {use.name} depend on {unknown.what}") from None
+        place = self.relations.place_of(use)
+        if place is None:
+            raise PlanError(f"the offset {use.offset} of {use.name} is of no known form")
+        if use.parallel_loops() and place.slice_bytes is None:
+            raise self._shared_by_workers(use)
+        self.relations.check_place(use, place)
+        return _Range(use, 0, 0, place)
+
+    def _number_range(self, use: Use, arena_bytes: int | None) -> _Range | None:
+        assert use.offset is not None
+        begin, end = -1, -1
+        for loops in most(self.numbers.iterations(use)):
+            size = self.numbers.bytes_of(use.node, use.scope, loops)
+            offsets = self._offsets(use, loops)
+            for offset in offsets:
+                self._check_offset(use, offset, size, arena_bytes)
+            offsets.sort()
+            for low, high in zip(offsets, offsets[1:]):
+                if size and high - low < size:
+                    raise self._shared_by_workers(use, low, high, size)
+            if size and offsets:
+                begin = offsets[0] if begin < 0 else min(begin, offsets[0])
+                end = max(end, offsets[-1] + size)
+        return None if end < 0 else _Range(use, begin, end)
+
+    def _offsets(self, use: Use, loops: Mapping[str, int]) -> list[int]:
+        """The offset, or one for each task of a parallel loop that runs at once."""
+        assert use.offset is not None
+        parallel = use.parallel_loops()
+        if not parallel:
+            return [self.numbers.value(use.offset, use.scope, loops)]
+        count = self.numbers.value(parallel[0].node.extent, use.scope, loops)
+        slots = range(max(0, min(count, self.numbers.workers)))
+        return [self.numbers.value(use.offset, use.scope, with_slot(loops, k)) for k in slots]
+
+    def _check_offset(self, use: Use, offset: int, size: int, arena_bytes: int | None) -> None:
+        node = use.node
+        if offset < 0 or (arena_bytes is not None and size and offset + size > arena_bytes):
+            raise PlanError(
+                f"the bytes [{offset}, {offset + size}) of {use.name} reach beyond the "
+                f"{arena_bytes} bytes of {use.base}"
+            )
+        if offset % max(node.alignment, node.type.bytes()):
+            raise PlanError(
+                f"{use.name} is to be aligned to {max(node.alignment, node.type.bytes())} bytes, "
+                f"but lies at {offset} in {use.base}"
+            )
+
+    def _shared_by_workers(self, use: Use, low: int = 0, high: int = 0, size: int = 0) -> PlanError:
+        loop = use.parallel_loops()[0].node.name
+        where = f": [{low}, {low + size}) and [{high}, {high + size})" if size else ""
+        return PlanError(f"two workers of {loop} have the same bytes of {use.name}{where}")
+
+    def _check_arena(self, ranges: list[_Range]) -> None:
+        """Refuses ranges that overlap while both are kept."""
+        ranges.sort(key=lambda r: r.kept)
+        alive: list[_Range] = []
+        for second in ranges:
+            alive = [first for first in alive if first.kept[1] > second.kept[0]]
+            for first in alive:
+                self._check_pair(first, second)
+            alive.append(second)
+
+    def _check_pair(self, first: _Range, second: _Range) -> None:
+        if first.place is not None and second.place is not None:
+            if self.relations.ordered(first.place, second.place):
+                return
+            same = (
+                first.place.placement is second.place.placement
+                and first.place.index == second.place.index
+            )
+        elif first.place is None and second.place is None:
+            if first.end <= second.begin or second.end <= first.begin:
+                return
+            same = first.begin == second.begin
+        else:
+            same = False
+        why = "they do not begin at the same byte"
+        if same:
+            why = self.in_place.why_not(first.use, second.use)
+            if not why:
+                return
+        arena = first.use.base
+        raise PlanError(
+            f"bytes of {arena} are given to two temporaries at once: "
+            f"{first.describe(self.walk)}; and {second.describe(self.walk)}. "
+            f"One does not replace the other in place: {why}"
+        )

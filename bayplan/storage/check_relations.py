@@ -1,0 +1,222 @@
+"""Offsets that only the call knows: the checker proves that the kept relations order them.
+
+An alias's offset is then the i-th of a Placement, for a worker's arena plus its slot times the
+bytes of one slice. Two of one Placement never share bytes if a path in each of its relations joins
+them and it takes them for alive together, whatever the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bayplan.analysis.evaluate import Unknown
+from bayplan.analysis.simplify import simplify
+from bayplan.ir.build import constant_value
+from bayplan.ir.errors import PlanError
+from bayplan.ir.exprs import Add, Call, Cast, Expr, Load, Mul, Variable
+from bayplan.ir.node import Node
+from bayplan.ir.walk import iterate
+from bayplan.storage.check_numbers import Numbers, most, with_slot
+from bayplan.storage.check_walk import Scope, Use
+
+
+class Place:
+    """Where an alias lies: the i-th of a placement.
+
+    Attributes:
+        slice_bytes: what its slot is multiplied by; None where it has no slot.
+    """
+
+    __slots__ = ("index", "placement", "slice_bytes")
+
+    def __init__(self, placement: Any, index: int, slice_bytes: Expr | None) -> None:
+        self.placement = placement
+        self.index = index
+        self.slice_bytes = slice_bytes
+
+
+class Relations:
+    """Proofs about placements of one statement."""
+
+    def __init__(self, find_samples: Callable[[], list[Numbers]]) -> None:
+        self._find_samples = find_samples
+        self._samples: list[Numbers] | None = None
+        self._expanded: dict[tuple[Any, Node], Node] = {}
+        self._reached: dict[int, list[list[int]]] = {}
+
+    def expand(self, e: Expr, scope: Scope | None) -> Expr:
+        """The expression with lets written out, as far as they do not depend on data."""
+        key = (scope, e)
+        found = self._expanded.get(key)
+        if found is None:
+            if type(e) is Variable:
+                binding = None if scope is None else scope.find(e.name)
+                if binding is None or binding.value is None or _reads(binding.value):
+                    found = e
+                else:
+                    found = self.expand(binding.value, binding.outer)
+            else:
+                children = [self.expand(c, scope) for c in e.children()]  # type: ignore[arg-type]
+                same = all(x is y for x, y in zip(children, e.children(), strict=True))
+                found = e if same else e.with_children(children)
+            self._expanded[key] = found
+        return found  # type: ignore[return-value]
+
+    def place_of(self, use: Use) -> Place | None:
+        """Where the alias lies, None if its offset has another form."""
+        assert use.offset is not None
+        placed: Call | None = None
+        slice_bytes: Expr | None = None
+        terms = [self.expand(use.offset, use.scope)]
+        while terms:
+            term = terms.pop()
+            if type(term) is Add:
+                terms += [term.b, term.a]
+            elif isinstance(term, Call) and term.name == "placed_offset" and placed is None:
+                placed = term
+            elif type(term) is Mul and slice_bytes is None and _is_slot(term.a):
+                slice_bytes = term.b
+            elif type(term) is Mul and slice_bytes is None and _is_slot(term.b):
+                slice_bytes = term.a
+            elif constant_value(term) != 0:
+                return None
+        if placed is None:
+            return None
+        index = constant_value(placed.args[0])
+        return None if index is None else Place(placed.target, int(index), slice_bytes)
+
+    def check_place(self, use: Use, place: Place) -> None:
+        """Refuses an alias that is not as large, or not as aligned, as the placement holds it."""
+        arena = use.arena
+        assert arena is not None
+        made = self.expand(arena.node.extents[0], arena.scope)
+        calls = [n for n in iterate(made) if isinstance(n, Call) and n.name == "place_storage"]
+        if not any(call.target is place.placement for call in calls):
+            raise PlanError(
+                f"{use.name} lies in {arena.name}, but its offset is of another arena's placement"
+            )
+        call = next(call for call in calls if call.target is place.placement)
+        if place.placement.alignments[place.index] % use.node.alignment:
+            raise PlanError(
+                f"{use.name} is to be aligned to {use.node.alignment} bytes, but its offset is a "
+                f"multiple of {place.placement.alignments[place.index]} only"
+            )
+        if not self._same_size(use, place, call.args[place.index]):
+            self._compare_sizes(use, place, call)
+
+    def _same_size(self, use: Use, place: Place, given: Expr) -> bool:
+        """Whether the bytes kept are those that the alias takes, expression by expression."""
+        node = use.node
+        if place.slice_bytes is not None:
+            return False
+        if not isinstance(given, Call) or given.name != "size_in_bytes":
+            return False
+        element_bytes, padding, *extents = given.args
+        if constant_value(element_bytes) != node.type.bytes():
+            return False
+        if int(constant_value(padding) or 0) < node.padding or len(extents) != len(node.extents):
+            return False
+        needed = [self.expand(e, use.scope) for e in node.extents]
+        return all(_plain(a) is _plain(b) for a, b in zip(needed, extents, strict=True))
+
+    def _compare_sizes(self, use: Use, place: Place, call: Call) -> None:
+        """Compares what a placement is given for an alias with what it takes, in samples."""
+        arena = use.arena
+        assert arena is not None
+        if self._samples is None:
+            self._samples = self._find_samples()
+        for numbers in self._samples:
+            try:
+                given = numbers.value(call.args[place.index], arena.scope)
+                for loops in most(numbers.iterations(use)):
+                    needed = _needed_bytes(numbers, use, place, loops)
+                    if needed > given:
+                        raise PlanError(
+                            f"{use.name} takes {needed} bytes, but {given} are kept for it in "
+                            f"{arena.name} where {_describe(numbers.values, loops)}"
+                        )
+            except Unknown:
+                continue
+
+    def ordered(self, a: Place, b: Place) -> bool:
+        """Whether a path joins the two in each relation, and they count as alive together."""
+        placement = a.placement
+        if placement is not b.placement or a.index == b.index:
+            return False
+        (begin, end), (other_begin, other_end) = (
+            placement.lives[a.index],
+            placement.lives[b.index],
+        )
+        if not (begin < other_end and other_begin < end):
+            return False
+        reached = self._reached.get(id(placement))
+        if reached is None:
+            reached = [_close(relation) for relation in placement.relations]
+            self._reached[id(placement)] = reached
+        for below in reached:
+            if not (below[a.index] >> b.index & 1 or below[b.index] >> a.index & 1):
+                return False
+        return True
+
+
+def _close(relation: Any) -> list[int]:
+    """For each temporary the set of all that lie below it, as bits; a cycle is refused."""
+    count = len(relation.below)
+    below = [0] * count
+    state = [0] * count
+    for root in range(count):
+        stack = [root]
+        while stack:
+            i = stack[-1]
+            if state[i] == 0:
+                state[i] = 1
+                for j in relation.below[i]:
+                    if state[j] == 1:
+                        raise PlanError(f"the kept relation has a cycle through {i} and {j}")
+                    if state[j] == 0:
+                        stack.append(j)
+            else:
+                stack.pop()
+                if state[i] == 1:
+                    state[i] = 2
+                    for j in relation.below[i]:
+                        below[i] |= below[j] | 1 << j
+    return below
+
+
+def _needed_bytes(numbers: Numbers, use: Use, place: Place, loops: Mapping[str, int]) -> int:
+    one = numbers.bytes_of(use.node, use.scope, loops)
+    if place.slice_bytes is None:
+        return one
+    loop = use.parallel_loops()[0].node
+    count = numbers.value(loop.extent, use.scope, loops)
+    slots = max(0, min(count, numbers.workers))
+    piece = numbers.value(place.slice_bytes, use.scope, with_slot(loops, 0))
+    if piece < one:
+        raise PlanError(
+            f"each worker of {loop.name} has {piece} bytes of {use.base}, "
+            f"but {use.name} takes {one}"
+        )
+    return slots * piece
+
+
+def _plain(e: Expr) -> Expr:
+    while type(e) is Cast:
+        e = e.value
+    return simplify(e)
+
+
+def _is_slot(e: Expr) -> bool:
+    while type(e) is Cast:
+        e = e.value
+    return isinstance(e, Call) and e.name == "worker_slot"
+
+
+def _reads(e: Expr) -> bool:
+    return any(type(n) is Load for n in iterate(e))
+
+
+def _describe(values: Mapping[str, Any], loops: Mapping[str, int]) -> str:
+    known = {**values, **loops}
+    return ", ".join([f"{name} = {known[name]}" for name in sorted(known)]) or "all is constant"
