@@ -86,7 +86,7 @@ def test_one_statement_that_reads_one_and_writes_the_other_needs_both() -> None:
             loop("u", 128, Store("b", load("a", int32(127) - var("u")), var("u"))),
             loop("v", 128, copy("out", "b", var("v"))),
         ]
-    )  # noqa: E501
+    )
     check_storage(arena(1024, alias("a", 128, 0, alias("b", 128, 512, body))))
     with pytest.raises(PlanError):
         check_storage(arena(1024, alias("a", 128, 0, alias("b", 128, 508, body))))
@@ -112,7 +112,7 @@ def test_branches_are_in_one_order() -> None:
     then, other = (
         alias("b", 1, 0, block([fill("b", zero), copy("out", "b", zero)])),
         fill("out", zero),
-    )  # noqa: E501
+    )
     branch = IfThenElse(condition, block([fill("a", zero), copy("out", "a", zero)]), then)
     check_storage(arena(4, alias("a", 1, 0, branch)))
     later = block([IfThenElse(condition, fill("a", zero), then), copy("out", "a", zero), other])
@@ -269,7 +269,7 @@ def test_in_place_ends_with_the_last_read() -> None:
     step = loop("i", 10, copy("b", "a", i))
     late = block(
         [loop("k", 10, fill("a", var("k"))), step, loop("k", 10, copy("b", "a", var("k")))]
-    )  # noqa: E501
+    )
     with pytest.raises(PlanError, match="perhaps the same element"):
         check_storage(arena(40, alias("a", 10, 0, alias("b", 10, 0, late))))
     again = loop("t", 2, block([loop("k", 10, fill("a", var("k"))), step]))
@@ -280,7 +280,7 @@ def test_in_place_ends_with_the_last_read() -> None:
             loop("k", 10, fill("a", var("k"))),
             loop("i", 10, block([copy("b", "a", i), copy("out", "a", i)])),
         ]
-    )  # noqa: E501
+    )
     with pytest.raises(PlanError, match="does not store b"):
         check_storage(arena(40, alias("a", 10, 0, alias("b", 10, 0, reads))))
 
