@@ -8,6 +8,7 @@ from typing import Any
 from bayplan.driver.compile import check_defined, compile_pipeline
 from bayplan.driver.contexts import context
 from bayplan.driver.values import make_values, output_parameters
+from bayplan.driver.workspace import Workspace
 from bayplan.ir.errors import BufferError, MissingArgument
 from bayplan.language.buffer import Buffer
 from bayplan.language.function import Function
@@ -37,8 +38,59 @@ class Callable:
                 )
         self._compiled.load()
 
-    def __call__(self, *values: Any) -> None:
-        """Run: first the listed arguments in order, then one buffer per output value."""
+    def __call__(self, *values: Any, workspace: Any = None) -> None:
+        """Run: first the listed arguments in order, then one buffer per output value.
+
+        Args:
+            values: numbers, and anything that a Buffer can be made of.
+            workspace: writable contiguous memory with the buffer protocol, such as an array of
+                bytes, in which all temporaries of the call are placed; nothing is then allocated.
+                `required_bytes` of them are enough wherever it begins. Its contents are lost.
+
+        Raises:
+            WorkspaceTooSmall: it has fewer bytes than the call needs at its address; nothing was
+                written.
+            WorkspaceError: the bytes depend on data, so that no workspace can be given.
+        """
+        arguments = self._values(values)
+        if workspace is None:
+            self._compiled.call(arguments, context())
+            return
+        with Workspace(workspace) as memory:
+            memory.check_apart(self._compiled.arguments, arguments)
+            self._compiled.call(arguments, context(), (memory.address, memory.size_bytes))
+
+    def workspace_bytes(self, *values: Any) -> int:
+        """The bytes of temporaries of a call with these arguments, which is not made.
+
+        They are those of a workspace that begins at a multiple of `workspace_alignment`.
+
+        Raises:
+            WorkspaceError: they depend on data.
+        """
+        return self._compiled.workspace_bytes(self._values(values), context())
+
+    def required_bytes(self, *values: Any) -> int:
+        """The bytes of workspace that suffice for a call with these arguments at any address."""
+        size = self.workspace_bytes(*values)
+        return size + self.workspace_alignment - 1 if size else 0
+
+    @property
+    def workspace_alignment(self) -> int:
+        """What the first used address of a workspace is a multiple of; bytes before it are lost."""
+        return self._compiled.workspace_alignment
+
+    def make_workspace(self, *values: Any) -> Any:
+        """A new, aligned workspace for calls with these arguments: a numpy array of bytes."""
+        import numpy as np
+
+        size, alignment = self.workspace_bytes(*values), self.workspace_alignment
+        block = np.empty(size + alignment - 1, np.uint8)
+        start = -block.ctypes.data % alignment
+        return block[start : start + size]
+
+    def _values(self, values: Sequence[Any]) -> list[Any]:
+        """The arguments of the program, in its order."""
         count = len(self._inputs) + len(self._outputs)
         if len(values) != count:
             raise BufferError(
@@ -51,8 +103,7 @@ class Callable:
         }
         tail = values[len(self._inputs) :]
         outputs = {id(p): _as_buffer(v) for p, v in zip(self._outputs, tail, strict=True)}
-        arguments = make_values(self._compiled, outputs, given)
-        self._compiled.call(arguments, context())
+        return make_values(self._compiled, outputs, given)
 
 
 def _as_buffer(value: Any) -> Any:

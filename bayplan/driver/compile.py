@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from bayplan.driver.contexts import runtime
+from bayplan.driver.externs import ExternTable
 from bayplan.ir.errors import DefinitionError, ErrorSite, InternalError, OutOfMemory
 from bayplan.ir.node import compilation
+from bayplan.ir.stmts import Allocate
+from bayplan.ir.walk import iterate
 from bayplan.language import changes
 from bayplan.language.fingerprint import fingerprint
 from bayplan.language.function import Function
@@ -44,6 +47,7 @@ class CompiledPipeline:
         show_warnings(self.program.warnings)
         self.source: str = emitted.source
         self.sites: list[ErrorSite] = emitted.sites
+        self._externs = ExternTable(list(emitted.unit.extern_functions.values()))
         self._loaded: Any = None
 
     def is_current(self) -> bool:
@@ -66,25 +70,63 @@ class CompiledPipeline:
         if self._loaded is None:
             from bayplan.build.loading import load_program
 
-            self._loaded = load_program(self.source, self.program.name)
+            self._loaded = load_program(self._externs.begin + self.source, self.program.name)
+        self._externs.fill(self._loaded)
         return self._loaded
 
-    def call(self, values: Sequence[Any], context: Context) -> None:
+    def call(
+        self,
+        values: Sequence[Any],
+        context: Context,
+        workspace: tuple[int, int] | None = None,
+    ) -> None:
         """Runs the program.
 
         Args:
             values: one `BufferRecord` or ctypes scalar per argument.
             context: memory, workers and messages of the call.
+            workspace: address and bytes of the memory of temporaries; None: the context's.
 
         Raises:
             BayplanError: the call ended with one of the program's errors.
             KeyboardInterrupt: SIGINT arrived on the main thread while it ran.
         """
-        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        pointers = _pointers(values)
         interrupt = threading.current_thread() is threading.main_thread()
-        status = context.call(self.load().entry, pointers, interrupt=interrupt)
+        loaded = self.load()
+        if workspace is None:
+            status = context.call(loaded.entry, pointers, interrupt=interrupt)
+        else:
+            entry, (address, size) = loaded.workspace_entry, workspace
+            status = context.call_with_workspace(
+                entry, pointers, address, size, interrupt=interrupt
+            )
         if status:
             self._raise(status, context)
+
+    def workspace_bytes(self, values: Sequence[Any], context: Context) -> int:
+        """The bytes of workspace that a call with these values needs; runs nothing.
+
+        Raises:
+            WorkspaceError: they are not known before the call.
+            BayplanError: the call would end with an error before it takes memory.
+        """
+        entry = self.load().workspace_bytes_entry
+        size = context.workspace_bytes(entry, _pointers(values))
+        if size < 0:
+            self._raise(size, context)
+        return size
+
+    @property
+    def workspace_alignment(self) -> int:
+        """What the first address that is used of a workspace is a multiple of."""
+        plan = self.program.plan
+        if plan is None or plan.call_arena is None:
+            return 1
+        for node in iterate(self.program.body):
+            if type(node) is Allocate and node.name == plan.call_arena:
+                return node.alignment
+        return 1
 
     def _raise(self, status: int, context: Context) -> None:
         if status == BP_CANCELLED:
@@ -95,7 +137,9 @@ class CompiledPipeline:
             raise KeyboardInterrupt
         failure = context.failure()
         if failure is not None and 0 <= failure[0] < len(self.sites):
-            raise self.sites[failure[0]].error(failure[1])
+            refusal = context.refusal() if status == BP_OUT_OF_MEMORY else None
+            hint = "" if refusal is None else f"the pool was {refusal}"
+            raise self.sites[failure[0]].error(failure[1], hint)
         text = context.failure_text()
         if status == BP_OUT_OF_MEMORY:
             raise OutOfMemory(text or "the allocator could not give the bytes of a temporary")

@@ -16,6 +16,9 @@ class BayplanError(Exception):
     Attributes:
         code: stable code such as "BP-S012"; listed in docs/errors.md.
         where: the user's file and line, or None where there is none.
+        message: the text without code, place and hint.
+        hint: what to do, or what more there is to know; "" for nothing.
+        numbers: what a running program reported, in the order of the message.
     """
 
     code = "BP-000"
@@ -24,6 +27,7 @@ class BayplanError(Exception):
         self.where = where if where is not None else user_line()
         self.message = message
         self.hint = hint
+        self.numbers: tuple[object, ...] = ()
         text = f"{self.code}: {message}"
         if self.where is not None:
             text += f"\n  at {self.where}"
@@ -117,9 +121,22 @@ class WorkspaceError(BayplanError):
 
 
 class WorkspaceTooSmall(WorkspaceError):
-    """A workspace of too few bytes, counted from its first aligned address."""
+    """A workspace of too few bytes, counted from its first aligned address.
+
+    Attributes:
+        need_bytes: what a workspace at the given address must have.
+        got_bytes: what it has.
+    """
 
     code = "BP-M004"
+
+    @property
+    def need_bytes(self) -> int:
+        return int(str(self.numbers[0]))
+
+    @property
+    def got_bytes(self) -> int:
+        return int(str(self.numbers[1]))
 
 
 class CapacityError(BayplanError):
@@ -132,6 +149,12 @@ class RequirementFailed(BayplanError):
     """A `require` of the program, or a `specialize_fail`, that was reached."""
 
     code = "BP-R001"
+
+
+class ExternError(BayplanError):
+    """An external function that is not found, or whose result was not 0."""
+
+    code = "BP-E001"
 
 
 class NoCompiler(BayplanError):
@@ -176,6 +199,8 @@ class ErrorSite:
         self.template = template
         self.where = where
 
-    def error(self, args: tuple[object, ...]) -> BayplanError:
+    def error(self, args: tuple[object, ...], hint: str = "") -> BayplanError:
         """The exception for the arguments that the runtime reported."""
-        return self.error_class(self.template.format(*args), self.where)
+        error = self.error_class(self.template.format(*args), self.where, hint)
+        error.numbers = args
+        return error

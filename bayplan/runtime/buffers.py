@@ -79,6 +79,20 @@ def make_record(buffer: Any, name: str) -> BufferRecord:
     return record
 
 
+def find_span(record: BufferRecord) -> tuple[int, int]:
+    """Addresses of a record's first byte and of the byte behind its last; equal for no bytes."""
+    low = high = 0
+    for d in range(record.dimensions):
+        dim = record.dim[d]
+        if dim.extent <= 0:
+            return 0, 0
+        reach = (dim.extent - 1) * dim.stride
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    size = (record.type.bits + 7) // 8
+    host = record.host or 0
+    return (host + low * size, host + (high + 1) * size) if host else (0, 0)
+
+
 def make_query(t: Type, bounds: list[tuple[int, int]]) -> BufferRecord:
     """A record without memory: the program writes into it which bounds it needs.
 
@@ -120,6 +134,11 @@ _SCALARS: Final[dict[tuple[str, int], Callable[[Any], Any]]] = {
     ("float", 64): ctypes.c_double,
     ("handle", 64): ctypes.c_void_p,
 }
+
+
+def scalar_class(t: Type) -> Any:
+    """The ctypes class of a scalar argument."""
+    return _SCALARS[t.kind, t.width]
 
 
 def make_scalar(t: Type, value: Any, name: str) -> Any:
