@@ -12,6 +12,7 @@ from typing import Any
 
 from bayplan.analysis.evaluate import Unknown
 from bayplan.analysis.simplify import simplify
+from bayplan.ir import build
 from bayplan.ir.build import constant_value
 from bayplan.ir.errors import PlanError
 from bayplan.ir.exprs import Add, Call, Cast, Expr, Load, Mul, Variable
@@ -22,9 +23,11 @@ from bayplan.storage.check_walk import Scope, Use
 
 
 class Place:
-    """Where an alias lies: the i-th of a placement.
+    """Where an alias lies: the i-th of a placement, or at a constant offset.
 
     Attributes:
+        placement: None where the offset is constant.
+        index: which temporary of the placement; the constant offset where there is none.
         slice_bytes: what its slot is multiplied by; None where it has no slot.
     """
 
@@ -68,6 +71,7 @@ class Relations:
         assert use.offset is not None
         placed: Call | None = None
         slice_bytes: Expr | None = None
+        constant = 0
         terms = [self.expand(use.offset, use.scope)]
         while terms:
             term = terms.pop()
@@ -79,31 +83,50 @@ class Relations:
                 slice_bytes = term.b
             elif type(term) is Mul and slice_bytes is None and _is_slot(term.b):
                 slice_bytes = term.a
-            elif constant_value(term) != 0:
-                return None
+            else:
+                value = constant_value(term)
+                if value is None:
+                    return None
+                constant += int(value)
         if placed is None:
-            return None
+            return Place(None, constant, slice_bytes)
         index = constant_value(placed.args[0])
-        return None if index is None else Place(placed.target, int(index), slice_bytes)
+        if index is None or constant:
+            return None
+        return Place(placed.target, int(index), slice_bytes)
 
     def check_place(self, use: Use, place: Place) -> None:
-        """Refuses an alias that is not as large, or not as aligned, as the placement holds it."""
+        """Refuses an alias that is not as large, or not as aligned, as its arena holds it."""
+        arena = use.arena
+        assert arena is not None
+        given: Expr = arena.node.extents[0]
+        if place.placement is not None:
+            given = self._given(use, place)
+        elif place.index:
+            given = build.sub(given, place.index)
+            if place.index % use.node.alignment or place.index < 0:
+                raise PlanError(f"{use.name} is not aligned at {place.index} in {use.base}")
+        if not self._same_size(use, place, given):
+            self._compare_sizes(use, place, given)
+
+    def _given(self, use: Use, place: Place) -> Expr:
+        """The bytes that the placement of the arena is asked to keep for the alias."""
         arena = use.arena
         assert arena is not None
         made = self.expand(arena.node.extents[0], arena.scope)
         calls = [n for n in iterate(made) if isinstance(n, Call) and n.name == "place_storage"]
-        if not any(call.target is place.placement for call in calls):
+        calls = [call for call in calls if call.target is place.placement]
+        if not calls:
             raise PlanError(
                 f"{use.name} lies in {arena.name}, but its offset is of another arena's placement"
             )
-        call = next(call for call in calls if call.target is place.placement)
-        if place.placement.alignments[place.index] % use.node.alignment:
+        alignment = place.placement.alignments[place.index]
+        if alignment % use.node.alignment:
             raise PlanError(
                 f"{use.name} is to be aligned to {use.node.alignment} bytes, but its offset is a "
-                f"multiple of {place.placement.alignments[place.index]} only"
+                f"multiple of {alignment} only"
             )
-        if not self._same_size(use, place, call.args[place.index]):
-            self._compare_sizes(use, place, call)
+        return calls[0].args[place.index]
 
     def _same_size(self, use: Use, place: Place, given: Expr) -> bool:
         """Whether the bytes kept are those that the alias takes, expression by expression."""
@@ -120,7 +143,7 @@ class Relations:
         needed = [self.expand(e, use.scope) for e in node.extents]
         return all(_plain(a) is _plain(b) for a, b in zip(needed, extents, strict=True))
 
-    def _compare_sizes(self, use: Use, place: Place, call: Call) -> None:
+    def _compare_sizes(self, use: Use, place: Place, expression: Expr) -> None:
         """Compares what a placement is given for an alias with what it takes, in samples."""
         arena = use.arena
         assert arena is not None
@@ -128,7 +151,7 @@ class Relations:
             self._samples = self._find_samples()
         for numbers in self._samples:
             try:
-                given = numbers.value(call.args[place.index], arena.scope)
+                given = numbers.value(expression, arena.scope)
                 for loops in most(numbers.iterations(use)):
                     needed = _needed_bytes(numbers, use, place, loops)
                     if needed > given:
@@ -142,7 +165,7 @@ class Relations:
     def ordered(self, a: Place, b: Place) -> bool:
         """Whether a path joins the two in each relation, and they count as alive together."""
         placement = a.placement
-        if placement is not b.placement or a.index == b.index:
+        if placement is None or placement is not b.placement or a.index == b.index:
             return False
         (begin, end), (other_begin, other_end) = (
             placement.lives[a.index],
@@ -193,6 +216,11 @@ def _needed_bytes(numbers: Numbers, use: Use, place: Place, loops: Mapping[str, 
     count = numbers.value(loop.extent, use.scope, loops)
     slots = max(0, min(count, numbers.workers))
     piece = numbers.value(place.slice_bytes, use.scope, with_slot(loops, 0))
+    if piece % use.node.alignment:
+        raise PlanError(
+            f"{use.name} is to be aligned to {use.node.alignment} bytes, "
+            f"but each worker of {loop.name} has {piece} bytes"
+        )
     if piece < one:
         raise PlanError(
             f"each worker of {loop.name} has {piece} bytes of {use.base}, "
