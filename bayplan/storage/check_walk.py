@@ -26,6 +26,7 @@ from bayplan.ir.stmts import (
     Stmt,
     Store,
 )
+from bayplan.ir.walk import iterate
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 _TRANSPARENT: Final = (ProducerConsumer, Atomic, Prefetch, HoistedStorage)
@@ -268,6 +269,11 @@ class Walk:
             self.leaves.append(Leaf(node, self._loops, scope))
             for name in names:
                 self._touch(name, at, False)
+            # A C function that computes a stage writes what it is given for that.
+            for call in iterate(e):
+                if isinstance(call, Call) and call.name == "written_buffer":
+                    for name in self._names_in(call):
+                        self._touch(name, at, True)
 
     def _touch(self, name: str, at: int, writes: bool) -> None:
         use = self._open.get(name)
