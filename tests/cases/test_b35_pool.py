@@ -1,4 +1,4 @@
-"""The pool of memory: enough bytes in the wrong pieces, its limit, threads with a trim among them."""
+"""The pool of memory: bytes in the wrong pieces, its limit, threads with a trim among them."""
 
 from __future__ import annotations
 
