@@ -163,7 +163,24 @@ class Numbers:
             if scope.loop is not None and scope.name in names:
                 ordered.append(scope)
             scope = scope.outer
-        yield from self._nest(list(reversed(ordered)), {})
+        for loops in self._nest(list(reversed(ordered)), {}):
+            if self._is_reached(use.scope, loops):
+                yield loops
+
+    def _is_reached(self, scope: Scope | None, loops: Mapping[str, int]) -> bool:
+        """Whether the program comes there, as far as that can be told."""
+        while scope is not None:
+            try:
+                if scope.name == "" and scope.value is not None:
+                    if not self.value(scope.value, scope.outer, loops):
+                        return False
+                elif scope.loop is not None and scope.name not in loops:
+                    if self.value(scope.loop.extent, scope.outer, loops) <= 0:
+                        return False
+            except Unknown:
+                pass
+            scope = scope.outer
+        return True
 
     def _nest(self, loops: list[Scope], known: dict[str, int]) -> Iterator[dict[str, int]]:
         if not loops:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from bayplan.ir.build import logical_not
 from bayplan.ir.errors import PlanError
 from bayplan.ir.exprs import Call, Expr, Load, Variable
 from bayplan.ir.memory import ForKind
@@ -49,7 +50,10 @@ class Loop:
 
 
 class Scope:
-    """What one name stands for, and the scope around: a let's value, or a loop."""
+    """What one name stands for, and the scope around: a let's value, or a loop.
+
+    Also a branch: then the name is "" and the value the condition that holds in it.
+    """
 
     __slots__ = ("loop", "name", "outer", "value", "_table")
 
@@ -195,9 +199,9 @@ class Walk:
             self._loop(s, scope)
         elif isinstance(s, IfThenElse):
             self._read(s.condition, s, scope)
-            self._walk(s.then_case, scope)
+            self._walk(s.then_case, Scope("", s.condition, None, scope))
             if s.else_case is not None:
-                self._walk(s.else_case, scope)
+                self._walk(s.else_case, Scope("", logical_not(s.condition), None, scope))
         elif isinstance(s, Allocate):
             self._allocate(s, scope)
         elif isinstance(s, Free):
