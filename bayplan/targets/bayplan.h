@@ -63,7 +63,13 @@ typedef struct bp_site {
     int32_t result; /* what the entry point returns, negative */
 } bp_site;
 
-enum { BP_OK = 0, BP_ERROR = -1, BP_OUT_OF_MEMORY = -2, BP_CANCELLED = -3 };
+enum {
+    BP_OK = 0,
+    BP_ERROR = -1,
+    BP_OUT_OF_MEMORY = -2,
+    BP_CANCELLED = -3,
+    BP_WORKSPACE_TOO_SMALL = -4
+};
 enum { BP_MAX_ARGS = 12 };
 
 typedef struct bp_error {

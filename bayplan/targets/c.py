@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
-from bayplan.ir.errors import ErrorSite, OutOfMemory
+from bayplan.ir.errors import ErrorSite, OutOfMemory, WorkspaceTooSmall
 from bayplan.ir.node import Node
 from bayplan.targets.c_entry import write_entry
 from bayplan.targets.c_names import sanitise
@@ -44,6 +44,12 @@ static inline void bp_lock(int32_t *lock) {
 
 static inline void bp_unlock(int32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
 """
+
+
+_RESULTS: Final[dict[type, str]] = {
+    OutOfMemory: "BP_OUT_OF_MEMORY",
+    WorkspaceTooSmall: "BP_WORKSPACE_TOO_SMALL",
+}
 
 
 class Emission:
@@ -189,7 +195,7 @@ def _site_table(sites: list[ErrorSite]) -> str:
         where = site.where
         file = string_literal(where.file) if where is not None else '""'
         line = where.line if where is not None else 0
-        result = "BP_OUT_OF_MEMORY" if site.error_class is OutOfMemory else "BP_ERROR"
+        result = _RESULTS.get(site.error_class, "BP_ERROR")
         rows.append(
             f"    {{{string_literal(site.error_class.code)}, {string_literal(site.template)},\n"
             f"     {file}, {line}, {result}}},"

@@ -20,28 +20,23 @@ if TYPE_CHECKING:
 _WIDTH: Final = 100
 
 _BUFFER_ARGUMENT: Final = """
-/* A buffer as functions take it: a bp_buffer, or Halide's halide_buffer_t, which is laid out in the
- * same way. */
+/* A buffer as functions take it. Halide's halide_buffer_t is laid out in the same way: C++ may give
+ * either, C gives the other one where HalideRuntime.h comes first. */
 #ifndef BP_BUFFER_ARGUMENT
 #define BP_BUFFER_ARGUMENT
 struct halide_buffer_t;
-#if defined(__cplusplus)
+#if defined(__cplusplus) || defined(HALIDE_HALIDERUNTIME_H)
 typedef struct halide_buffer_t *bp_buffer_argument;
-#elif defined(__GNUC__)
-typedef union {
-    struct bp_buffer *own;
-    struct halide_buffer_t *halide;
-} bp_buffer_argument __attribute__((transparent_union));
 #else
-typedef void *bp_buffer_argument;
+typedef struct bp_buffer *bp_buffer_argument;
 #endif
 #endif
 """
 
 _WORKSPACE: Final = """
-/* Bytes of the workspace, whatever the arguments are: {bytes} from an address that is a multiple of
- * {name}_WORKSPACE_ALIGN. {name}_WORKSPACE(w) defines such an array, and {name}_WORKSPACE_FITS(w)
- * stops the compiler where an array of the caller's own is too small. */
+/* Bytes of the workspace, whatever the arguments are; they begin at a multiple of the alignment.
+ * WORKSPACE(w) defines such an array w. WORKSPACE_FITS(w) stops the compiler where an array of the
+ * caller's own is too small. */
 #define {name}_WORKSPACE_BYTES {bytes}
 #if defined(__cplusplus)
 #define {name}_WORKSPACE(w) alignas({name}_WORKSPACE_ALIGN) static unsigned char w[{size}]
