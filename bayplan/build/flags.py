@@ -23,10 +23,12 @@ _COMMON = (
 # fast as with -O2 and compile in 0.6 to 0.7 of the time. The loops over lanes in helper functions
 # become single instructions in the loop vectorizer. Scheduling before register allocation
 # interleaves the chains of an unrolled stencil: 1.25 to 1.5 times as fast on harris and
-# stencil_chain, never slower.
+# stencil_chain, never slower. Without "expensive" optimisations gcc makes no fused multiply-adds:
+# sums of products take up to 1.5 times as long.
 _OPTIMISE = {
     "gcc": (
         "-O1",
+        "-fexpensive-optimizations",
         "-ftree-loop-vectorize",
         "-fvect-cost-model=very-cheap",
         "-fstrict-aliasing",
