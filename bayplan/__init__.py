@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bayplan import memory
 from bayplan.ir.errors import (
     AliasError,
@@ -12,6 +14,7 @@ from bayplan.ir.errors import (
     CompileError,
     ConstraintError,
     DefinitionError,
+    ExternError,
     FoldError,
     InternalError,
     MissingArgument,
@@ -77,6 +80,7 @@ from bayplan.language.casts import (
 from bayplan.language.effects import print, print_when, require
 from bayplan.language.evaluate import evaluate, evaluate_may_gpu
 from bayplan.language.expr import Expr
+from bayplan.language.extern_stage import ExternFuncArgument, NameMangling
 from bayplan.language.fixed_point import (
     halving_add,
     halving_sub,
@@ -194,6 +198,20 @@ HalideError = BayplanError
 
 _ = Var(PLACEHOLDER)
 _0, _1, _2, _3, _4, _5, _6, _7, _8, _9 = IMPLICIT
+
+
+def register_extern(name: Any, function: Any = None) -> Any:
+    """Give external stages the function `name`: see `bayplan.driver.externs`."""
+    from bayplan import driver
+
+    return driver.register_extern(name, function)
+
+
+def load_externs(library: Any) -> Any:
+    """Let external stages find the functions of a library: see `bayplan.driver.externs`."""
+    from bayplan import driver
+
+    return driver.load_externs(library)
 
 
 def set_num_threads(threads: int) -> int:

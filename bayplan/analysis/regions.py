@@ -15,8 +15,11 @@ from bayplan.analysis.purity import is_pure
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.exprs import Call, CallKind, Expr, Let, Mul, Variable
-from bayplan.ir.stmts import AssertStmt, For, IfThenElse, LetStmt, Provide
+from bayplan.ir.stmts import AssertStmt, Evaluate, For, IfThenElse, LetStmt, Provide
 from bayplan.ir.walk import Substitute, free_variables, substitute
+
+
+_BUFFERS: Final = ("read_buffer", "written_buffer", "required_region")
 
 
 class Regions:
@@ -119,6 +122,9 @@ class Regions:
                 lambda: self.expr(e.args[1]),
                 (lambda: self.expr(e.args[2])) if len(e.args) > 2 else None,
             )
+            return
+        if e.name == "read_buffer":
+            # In a definition, where it stands for the whole.
             return
         for arg in e.args:
             self.expr(arg)
@@ -263,6 +269,33 @@ class Regions:
         for e in s.children():
             self.visit(e)
 
+    def evaluate(self, s: Evaluate) -> None:
+        value = s.value
+        if type(value) is not Call or value.name != "call_extern":
+            self.visit(value)
+            return
+        for arg in value.args:
+            if type(arg) is Call and arg.name in _BUFFERS:
+                self._buffer(arg)
+            else:
+                self.visit(arg)
+
+    def _buffer(self, buffer: Call) -> None:
+        """Add the region of a buffer that an external function is given."""
+        element, *fields = buffer.args
+        assert type(element) is Call
+        touched = self.writes if buffer.name == "written_buffer" else self.reads
+        # What is read of an image is said by its required_region.
+        if buffer.name == "read_buffer" and element.kind is CallKind.IMAGE:
+            return
+        if not touched or (self.only is not None and self.only != element.name):
+            return
+        bounds: list[Interval] = []
+        for low, extent in zip(fields[::3], fields[1::3], strict=True):
+            high = build.add(build.add(low, extent), -1)
+            bounds.append(Interval(self.interval(low).min, self.interval(high).max))
+        merge_into(self.boxes, element.name, Box(bounds))
+
     def check(self, s: AssertStmt) -> None:
         if build.is_zero(s.condition):
             self.unreachable = True
@@ -352,5 +385,6 @@ _STATEMENTS: Final[dict[type, Callable[[Regions, Any], None]]] = {
     For: Regions.loop,
     Provide: Regions.provide,
     AssertStmt: Regions.check,
+    Evaluate: Regions.evaluate,
     IfThenElse: Regions.branch,
 }

@@ -14,6 +14,7 @@ from bayplan.driver.compile import (
     default_target,
 )
 from bayplan.driver.contexts import context, num_threads, runtime, set_num_threads
+from bayplan.driver.externs import load_externs, register_extern
 from bayplan.driver.realize import realize
 from bayplan.driver.storage import storage
 from bayplan.driver.text import c_source, infer_arguments, loop_nest_text, lowered_text
@@ -32,9 +33,11 @@ __all__ = [
     "infer_input_bounds",
     "loop_nest_text",
     "lowered_text",
+    "load_externs",
     "num_threads",
     "query_input_bounds",
     "realize",
+    "register_extern",
     "runtime",
     "set_num_threads",
     "storage",

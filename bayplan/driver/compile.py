@@ -139,7 +139,7 @@ class CompiledPipeline:
         if failure is not None and 0 <= failure[0] < len(self.sites):
             refusal = context.refusal() if status == BP_OUT_OF_MEMORY else None
             hint = "" if refusal is None else f"the pool was {refusal}"
-            raise self.sites[failure[0]].error(failure[1], hint)
+            raise self.sites[failure[0]].error(failure[1], hint) from self._externs.take_raised()
         text = context.failure_text()
         if status == BP_OUT_OF_MEMORY:
             raise OutOfMemory(text or "the allocator could not give the bytes of a temporary")

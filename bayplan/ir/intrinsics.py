@@ -89,6 +89,25 @@ STORAGE: Final[dict[str, str]] = {
 }
 """Calls of kind INTRINSIC that the storage plan makes."""
 
+EXTERN: Final[dict[str, str]] = {
+    "extern_value": "(argument...): the value number value_index that the C function `target` "
+    "computes; only in definitions, before its loops are gone",
+    "call_extern": "(argument..., output..., required...): int32, calls the C function `target`; "
+    "a result other than 0 ends the call",
+    "read_buffer": "(element, min, extent, stride...): handle, a buffer that begins at the element "
+    "(a call of a Func or image, later a Load, which is not evaluated); of a Func its region is "
+    "read",
+    "written_buffer": "as read_buffer, of the Func that is computed; its region is written",
+    "required_region": "as read_buffer, of an image: says what is read of it, and is not passed",
+    "query_extern": "(query_buffer or scalar...): handle, asks the C function `target` which "
+    "regions it needs; a result other than 0 ends the call",
+    "query_buffer": "(zero of the element type, min, extent, stride...): handle, a buffer without "
+    "memory",
+    "query_result": "(query, dimension, field): int32, min or extent of a dimension as the "
+    "function left it; dimensions of all its buffers counted in order",
+}
+"""Calls about stages that C functions compute; all but the buffers are of kind INTRINSIC."""
+
 MATHS: Final[frozenset[str]] = frozenset(
     [
         "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh",

@@ -76,6 +76,9 @@ class _Fingerprint:
     def refer(self, target: Any) -> None:
         if isinstance(target, Function | Parameter | ReductionDomain):
             self.meet(target)
+        elif getattr(target, "callee", None) is not None:
+            for function in target.callee._functions():
+                self.meet(function)
         elif hasattr(target, "dimensions"):
             # A Buffer used directly: its shape is compiled in.
             dims = [target.dim(d) for d in range(target.dimensions())]

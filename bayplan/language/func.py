@@ -200,12 +200,13 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
         return self._stage().split_vars()
 
     def is_extern(self) -> bool:
-        """Whether it is computed by an external function; never."""
-        return False
+        """Whether it is computed by an external function."""
+        return self._function.extern() is not None
 
     def extern_function_name(self) -> str:
-        """The name of the external function; there is none."""
-        return ""
+        """The name of the external function; "" where there is none."""
+        call = self._function.extern()
+        return "" if call is None else str(call.target.symbol)
 
     def debug_to_file(self, filename: str) -> None:
         """Refused: look at values with `print`, or realize the Func itself."""
@@ -214,9 +215,41 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
             hint="realize the Func itself, or wrap its value in print()",
         )
 
-    def define_extern(self, *args: Any, **named: Any) -> None:
-        """Refused: external stages are not part of this version."""
-        raise DefinitionError(f"{self.name()} cannot be an external stage: there are none yet")
+    def define_extern(
+        self,
+        function_name: Any,
+        params: Sequence[Any],
+        types: Any = None,
+        dimensionality: Any = None,
+        mangling: Any = None,
+        device_api: Any = None,
+        **named: Any,
+    ) -> None:
+        """Let a C function compute it, or another pipeline.
+
+        Args:
+            function_name: the C function; or a Pipeline or Func, whose program is called.
+            params: the arguments of the function: Funcs, Buffers, ImageParams, scalars, or
+                ExternFuncArguments of them. The buffers of the values follow.
+            types: the element type, or a list of one for each value.
+            dimensionality: the number of dimensions, or the Vars.
+            mangling: how the name is spelled in the object file; only as in C.
+            device_api: where the function runs; only on the host.
+            **named: Halide's other names: `type` for `types`, `arguments` for `dimensionality`.
+        """
+        from bayplan.language.extern_stage import define_extern
+
+        types = named.pop("type", types)
+        shape = named.pop("arguments", dimensionality)
+        if named:
+            raise TypeError(
+                f"define_extern() got an unexpected keyword argument {next(iter(named))!r}"
+            )
+        if types is None or shape is None:
+            raise TypeError("define_extern() needs the types and the number of dimensions")
+        define_extern(
+            self._function, function_name, params, types, shape, mangling, device_api
+        )
 
     # Outputs.
 

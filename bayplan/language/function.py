@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayplan.ir.exprs import Expr
+from bayplan.ir.exprs import Call, Expr
 from bayplan.ir.source import SourceLine
 from bayplan.ir.types import Type
 from bayplan.language.parameter import Parameter
@@ -133,6 +133,13 @@ class Function:
     def has_pure_definition(self) -> bool:
         """Whether the Func is defined."""
         return self.init is not None
+
+    def extern(self) -> Call | None:
+        """The call that stands for the external function that computes it, or None."""
+        if self.init is None or not self.init.values:
+            return None
+        value = self.init.values[0]
+        return value if type(value) is Call and value.name == "extern_value" else None
 
     def dimensions(self) -> int:
         """Number of dimensions."""

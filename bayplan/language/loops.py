@@ -164,6 +164,9 @@ def split_loop(
     inner_dim.var = f"{old_name}.{inner.name_}"
     outer_dim.var = f"{old_name}.{outer.name_}"
     inner_dim.where = outer_dim.where = where
+    if outer_dim.kind is ForKind.Extern:
+        # What is left to the external function is the inner part.
+        outer_dim.kind = ForKind.Serial
     dims.insert(at + 1, outer_dim)
     split = Split(
         old_name, outer_dim.var, inner_dim.var, factor, old.is_rvar, tail, SplitKind.Split, where

@@ -178,6 +178,9 @@ class _Counter:
             return
         self._expanded[e] = guarded
         for index, child in enumerate(e.children()):
+            if index == 0 and _is_buffer(e):
+                # The element is an address, not a value.
+                continue
             inner = guarded or _is_guarded(e, index)
             if known is None:
                 self.count(child, inner)
@@ -195,7 +198,8 @@ class _Counter:
         self._expanded[e] = False
         self.certain.add(e)
         for index, child in enumerate(e.children()):
-            self._make_certain(child, _is_guarded(e, index))
+            if index or not _is_buffer(e):
+                self._make_certain(child, _is_guarded(e, index))
 
     def is_worth(self, e: Any) -> bool:
         """Whether the node is to be named."""
@@ -204,6 +208,10 @@ class _Counter:
         if reads_memory(e) and e not in self.certain:
             return False
         return self._bound.isdisjoint(free_variables(e))
+
+
+def _is_buffer(e: Any) -> bool:
+    return type(e) is Call and e.name in ("read_buffer", "written_buffer")
 
 
 def _is_guarded(e: Any, index: int) -> bool:
@@ -222,6 +230,9 @@ class _Namer(Rewriter):
         self.lets: list[tuple[str, Expr]] = []
 
     def rebuild(self, node: Any) -> Any:
+        if _is_buffer(node):
+            element, *fields = node.children()
+            return node.with_children([element, *[self(field) for field in fields]])
         return self._name(node, super().rebuild(node))
 
     def _name(self, node: Any, rebuilt: Any) -> Any:

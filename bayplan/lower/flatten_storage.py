@@ -190,6 +190,11 @@ class _Flatten(Rewriter):
     # Uses.
 
     def rewrite_Call(self, node: Call) -> Expr:
+        if node.name in ("read_buffer", "written_buffer"):
+            return self._buffer(node)
+        if node.name == "required_region":
+            # It has served bounds analysis.
+            return build.int32(0)
         if node.kind is not CallKind.FUNC and node.kind is not CallKind.IMAGE:
             return self.rebuild(node)
         args = [self(arg) for arg in node.args]
@@ -202,6 +207,17 @@ class _Flatten(Rewriter):
         source = self._output_source(node.name)
         layout = self._outside_layout(node.name, source, len(args))
         return Load(node.type, node.name, layout.index(args), None, source)
+
+    def _buffer(self, node: Call) -> Expr:
+        """A buffer for an external function, with the strides of where its elements are."""
+        element, *fields = node.args
+        assert type(element) is Call
+        load = self(element)
+        layout = self.layouts.get(element.name) or self.outside[element.name]
+        fields = [self(field) for field in fields]
+        for d, stride in enumerate(layout.strides):
+            fields[3 * d + 2] = build.cast(INT32, stride) if layout.wide else stride
+        return Call(node.type, node.name, (load, *fields), node.kind)
 
     def rewrite_Provide(self, node: Provide) -> Stmt:
         if len(node.values) != 1:

@@ -41,6 +41,7 @@ from bayplan.language.schedule import StorageDim
 from bayplan.lower.apply_folds import ApplyFolds, Fold
 from bayplan.lower.check_folds import check_footprint, count_footprint
 from bayplan.lower.context import Lowering
+from bayplan.lower.extern_buffers import plain_storage
 from bayplan.lower.slide_windows import sliding_func
 
 _MOST = 1024
@@ -68,6 +69,7 @@ class _FoldStorage(Rewriter):
         super().__init__()
         self.lowering = lowering
         self.accesses = accesses
+        self.plain = plain_storage(lowering)
         self.facts = Facts()
         self.constants: dict[str, int] = {}
         # By name, one entry per realization in the order of the program.
@@ -108,7 +110,9 @@ class _FoldStorage(Rewriter):
             producers = _count_producers(node)
         attempt = _FoldFunction(function, producers != 1, self.lowering, self.accesses)
         schedule = function.schedule
-        if schedule.compute_level != schedule.store_level:
+        if node.name in self.plain:
+            _refuse_requests(function)
+        elif schedule.compute_level != schedule.store_level:
             # Else there is no loop in between.
             body = attempt(body)
         _check_requests(function, attempt)
@@ -145,6 +149,17 @@ class _FoldStorage(Rewriter):
         if body is node.body and bounds is node.bounds:
             return node
         return Realize(node.name, node.types, node.memory_type, bounds, node.condition, body)
+
+
+def _refuse_requests(function: Function) -> None:
+    """Refuse folds of what a C function is given."""
+    for dim in function.schedule.storage_dims:
+        if dim.fold_factor is not None:
+            raise FoldError(
+                f"{function.name} cannot be folded along {dim.var}: an external function computes "
+                "it or is given it, and knows nothing of rings",
+                dim.where or function.where,
+            )
 
 
 def _check_requests(function: Function, attempt: _FoldFunction) -> None:

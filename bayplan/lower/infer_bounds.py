@@ -31,6 +31,7 @@ from bayplan.language.schedule import Bound, FusedPair, TailStrategy
 from bayplan.lower.context import Lowering
 from bayplan.lower.find_calls import TouchIndex, trim_to
 from bayplan.lower.fuse_loops import find_dim
+from bayplan.lower.query_extern_stages import query_inputs, query_regions
 from bayplan.lower.stage_regions import Stage, always_pure_dims, find_stages
 
 _OUTERMOST = "<outermost>"
@@ -123,12 +124,15 @@ class _InferBounds(Rewriter):
         return ProducerConsumer(node.name, node.is_producer, body)
 
     def rewrite_For(self, node: For) -> Stmt:
+        if node.kind is ForKind.Extern:
+            # It stands for a call.
+            return node
         outer_productions = self.inner_productions
         self.inner_productions = set()
         scope_depth = len(self.lets_in_scope)
         wrappers, body = self._open(node.body)
         # A loop that holds nothing but a loop needs no regions of its own.
-        is_plain = isinstance(body, For)
+        is_plain = isinstance(body, For) and body.kind is not ForKind.Extern
         producing = self._stage_of_loop(node.name)
         fused: list[Stage] = []
         produced: dict[str, Box] = {}
@@ -141,7 +145,10 @@ class _InferBounds(Rewriter):
         if not is_plain:
             body = self._define_required(body, producing, node.name)
             if producing is not None:
-                if self.inner_productions:
+                is_extern = producing.function.extern() is not None
+                if is_extern:
+                    body = query_inputs(body, producing.function, nested=True)
+                if self.inner_productions or is_extern:
                     body = self._define_produced(body, fused, produced)
                 body = self._define_rvars(body, fused, producing)
         self.inner_productions |= outer_productions
@@ -275,6 +282,9 @@ class _InferBounds(Rewriter):
                 if is_pure:
                     stem = f"{function.name}.s{last}.{function.args[dim]}"
                     box.bounds[dim] = Interval(var(f"{stem}.min"), var(f"{stem}.max"))
+        is_known = box is not None or function.name in self.inner_productions
+        if is_known and function.extern() is not None:
+            body = query_regions(body, function, nested=bool(self.in_pipeline))
         if function.name not in self.in_pipeline:
             for bound in function.schedule.bounds:
                 body = self._apply_bound(body, stage, bound, loop)

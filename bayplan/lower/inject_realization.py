@@ -8,6 +8,7 @@ from typing import Any
 from bayplan.ir.build import add, block, ge, is_nothing, le, logical_and, sub, true, var
 from bayplan.ir.errors import BoundsError, ErrorSite
 from bayplan.ir.exprs import Call, CallKind, Expr
+from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import (
     AssertStmt,
     Atomic,
@@ -66,6 +67,14 @@ class InjectRealization(Rewriter):
         return super().__call__(node)
 
     def rewrite_For(self, node: For) -> Any:
+        function = self._functions[0]
+        if (
+            node.kind is ForKind.Vectorized
+            and function.extern() is not None
+            and self._compute_level.is_inlined()
+        ):
+            # A call serves all lanes.
+            return self._around_write("", node)
         containers, body = _open_containers(node.body)
         body = self(body)
         if self._compute_level.match(node.name):
@@ -104,7 +113,7 @@ class InjectRealization(Rewriter):
         function = self._functions[0]
         if (
             written == function.name
-            or not function.updates
+            or not (function.updates or function.extern() is not None)
             or not function.schedule.compute_level.is_inlined()
             or function.name not in self._calls(stmt)
         ):

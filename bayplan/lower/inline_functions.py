@@ -62,7 +62,9 @@ class Inliner(Rewriter):
 
 def can_be_inlined(function: Function) -> bool:
     """Whether the Func is a plain value of its coordinates."""
-    return function.init is not None and not function.updates and not function.init.specializations
+    if function.init is None or function.updates or function.init.specializations:
+        return False
+    return function.extern() is None
 
 
 def inline_functions(node: N, functions: Iterable[Function], calls: CallIndex) -> N:

@@ -31,6 +31,8 @@ BEFORE_READABLE: Final = (
     "clamp_unsafe_accesses",
     # Order: names are defined again further in from here until uniquify_names.
     "infer_bounds",
+    # Order: right after infer_bounds, in the scope of the names that it defines.
+    "call_extern_stages",
     "add_factor_checks",
     # Order: needs the regions as infer_bounds defines them, loop by loop.
     "slide_windows",

@@ -11,6 +11,7 @@ from bayplan.ir.stmts import For, LetStmt, Provide, Stmt
 from bayplan.ir.walk import Rewriter
 from bayplan.language.function import Function
 from bayplan.language.schedule import OUTERMOST
+from bayplan.lower.check_extern_stages import check_extern_stages
 from bayplan.lower.check_schedule import (
     check_fused_groups,
     check_inlined,
@@ -37,6 +38,7 @@ def schedule_functions(lowering: Lowering) -> Stmt:
     """
     env = lowering.env
     check_outputs([env[name] for name in lowering.outputs])
+    check_extern_stages(lowering)
     check_fused_groups(lowering.fused_groups, env)
     stmt: Stmt = For(ROOT_LOOP, int32(0), int32(1), ForKind.Serial, Partition.Never, nothing())
     calls = CallIndex()

@@ -31,6 +31,7 @@ from bayplan.ir.types import INT32
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
+from bayplan.lower.extern_buffers import plain_storage
 from bayplan.lower.rewound_loops import guard_rewound_loop
 from bayplan.lower.slide_function import Producers, SlideFunction
 
@@ -71,6 +72,8 @@ class _SlideWindows(Rewriter):
         # Funcs that may slide here, consumers before producers.
         self.sliding: list[Function] = []
         self.place = {name: i for i, name in enumerate(lowering.order)}
+        # What external functions are given is computed anew for each call.
+        self.plain = plain_storage(lowering)
         # Dimensions along which a Func slides already, by its name.
         self.slid: dict[str, set[int]] = {}
         self.facts = Facts()
@@ -98,7 +101,11 @@ class _SlideWindows(Rewriter):
 
     def rewrite_Realize(self, node: Realize) -> Stmt:
         function = self.lowering.env.get(node.name)
-        if function is None or function.schedule.compute_level == function.schedule.store_level:
+        if (
+            function is None
+            or function.schedule.compute_level == function.schedule.store_level
+            or node.name in self.plain
+        ):
             return self.rebuild(node)  # type: ignore[no-any-return]
         outer = self.sliding
         place = self.place.get(node.name, -1)

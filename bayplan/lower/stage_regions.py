@@ -31,6 +31,7 @@ from bayplan.lower.build_loop_nest import split_conjunction
 from bayplan.lower.context import Lowering
 from bayplan.lower.find_calls import CallIndex
 from bayplan.lower.inline_functions import Inliner, can_be_inlined
+from bayplan.lower.query_extern_stages import needed_regions
 
 Case = tuple[Expr, Expr]
 """(condition on parameters under which it is evaluated, expression)."""
@@ -189,6 +190,9 @@ def _boxes_of(consumer: Stage, lowering: Lowering) -> dict[str, Box]:
     scope = consumer.scope()
     boxes: dict[str, Box] = {}
     by_condition: dict[Expr, list[Expr]] = {}
+    if consumer.function.extern() is not None:
+        for element, region in needed_regions(consumer.function):
+            merge_into(boxes, element.name, Box([Interval(low, high) for low, high in region]))
     for condition, e in consumer.cases:
         by_condition.setdefault(condition, []).append(e)
     for condition, exprs in by_condition.items():

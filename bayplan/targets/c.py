@@ -174,6 +174,10 @@ def _assemble(emission: Emission) -> None:
     parts += [*unit.tables, helpers, "", body]
     emission.source = "\n".join(parts)
 
+    if unit.extern_functions:
+        from bayplan.targets.c_extern import extern_text
+
+        parts += extern_text(unit.name, list(unit.extern_functions.values()))
 
 def _flatten(lines: Lines, out: list[str]) -> None:
     stack = [iter(lines)]

@@ -25,6 +25,10 @@ def effect(w: Writer, e: E.Call) -> Text:
     """A scalar call with an effect, or about the buffers of the entry point."""
     rule = _EFFECTS.get(e.name)
     if rule is None:
+        from bayplan.targets.c_extern import RULES
+
+        rule = RULES.get(e.name)
+    if rule is None:
         raise InternalError(f"the C target has no form for the intrinsic {e.name!r}")
     return rule(w, e)
 

@@ -71,6 +71,8 @@ class Unit:
         self._site_index: dict[int, int] = {}
         self.functions: list[Lines] = []
         self.externs: dict[str, str] = {}
+        # Functions of external stages, by symbol; see c_extern.
+        self.extern_functions: dict[str, Any] = {}
         self.globals: dict[str, str] = {}
         self.constants: dict[str, Binding] = {}
         self.used_names: set[str] = {name}

@@ -1,0 +1,215 @@
+"""How the C functions of external stages are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from bayplan.ir import build
+from bayplan.ir import exprs as E
+from bayplan.ir.errors import ErrorSite, ExternError, InternalError
+from bayplan.ir.types import Type
+from bayplan.targets.c_names import scalar_type
+from bayplan.targets.c_text import ATOM, Text
+
+if TYPE_CHECKING:
+    from bayplan.targets.c_writer import Writer
+
+FROM_TABLE: Final = "BP_EXTERNS_FROM_TABLE"
+"""Defined where a loader fills the table of external functions, instead of a linker."""
+
+_CODES: Final = {"int": 0, "uint": 1, "float": 2, "handle": 3}
+_FIELDS: Final = 3
+
+_HOST: Final = """
+/* The first element of a buffer; never NULL, which would be a question for its bounds. */
+__attribute__((unused)) static uint8_t *bp_first(const void *element, void *other) {
+    return (uint8_t *)(uintptr_t)(element ? element : other);
+}
+"""
+
+
+class ExternFunction:
+    """A C function that the program calls.
+
+    Attributes:
+        symbol: its name.
+        wrapper: the function of the program through which it is called.
+        parameters: C types.
+        extern: the stage's record, for whoever looks the function up.
+    """
+
+    __slots__ = ("extern", "parameters", "symbol", "wrapper")
+
+    def __init__(self, symbol: str, wrapper: str, parameters: list[str], extern: Any) -> None:
+        self.symbol = symbol
+        self.wrapper = wrapper
+        self.parameters = parameters
+        self.extern = extern
+
+
+def _function(w: Writer, extern: Any) -> ExternFunction:
+    unit = w.unit
+    found = unit.extern_functions.get(extern.symbol)
+    if found is None:
+        parameters = [
+            scalar_type(t) if dimensions is None else "bp_buffer *"
+            for t, dimensions in extern.parameters
+        ]
+        wrapper = unit.global_name(f"{unit.name}_call_{extern.symbol}")
+        found = ExternFunction(extern.symbol, wrapper, parameters, extern)
+        unit.extern_functions[extern.symbol] = found
+    return found
+
+
+def extern_text(unit_name: str, functions: list[ExternFunction]) -> list[str]:
+    """Declarations of the functions and the wrappers through which they are called."""
+    if not functions:
+        return []
+    table = f"{unit_name}_externs"
+    lines = [_HOST, f"#if defined({FROM_TABLE})", f"BP_EXPORT void *{table}[{len(functions)}];"]
+    lines.append("#else")
+    for f in functions:
+        if f.symbol == unit_name:
+            lines.append(f'#error "the pipeline and the function it calls are both {f.symbol}"')
+        lines.append(f"extern int32_t {f.symbol}({', '.join(f.parameters)});")
+    lines.append("#endif")
+    for i, f in enumerate(functions):
+        names = [f"a{k}" for k in range(len(f.parameters))]
+        space = ["" if p.endswith("*") else " " for p in f.parameters]
+        declared = [p + s + n for p, s, n in zip(f.parameters, space, names, strict=True)]
+        pointer = f"int32_t (*)({', '.join(f.parameters)})"
+        lines += [
+            "",
+            f"static int32_t {f.wrapper}({', '.join(declared)}) {{",
+            f"#if defined({FROM_TABLE})",
+            f"    return (({pointer}){table}[{i}])({', '.join(names)});",
+            "#else",
+            f"    return {f.symbol}({', '.join(names)});",
+            "#endif",
+            "}",
+        ]
+    lines.append("")
+    return lines
+
+
+# Buffers and calls
+
+
+def _type_text(t: Type) -> str:
+    return f"{{{_CODES[t.kind]}, {t.width}, 1}}"
+
+
+def _write_buffers(w: Writer, e: E.Call, stem: str) -> tuple[list[str], list[str], str]:
+    """Declares the buffers of a call.
+
+    Returns:
+        The arguments of the call; the extents of the outputs; the array of all dimensions.
+    """
+    dims: list[str] = []
+    described: list[tuple[Type, int, str]] = []
+    args: list[str] = []
+    extents: list[str] = []
+    array, buffers = w.fresh(f"{stem}_dims"), w.fresh(f"{stem}_buffers")
+    for argument in e.args:
+        if type(argument) is E.Call and argument.name in _BUFFERS:
+            element, *fields = argument.args
+            texts = [w.scalar(field)[0] for field in fields]
+            if argument.name == "written_buffer":
+                extents += texts[1::_FIELDS]
+            host = "NULL"
+            if type(element) is E.Load:
+                host = f"bp_first({_address(w, element)}, {array})"
+            args.append(f"&{buffers}[{len(described)}]")
+            described.append((element.type.element_of(), len(dims), host))
+            for d in range(0, len(texts), _FIELDS):
+                dims.append(f"{{{', '.join(texts[d : d + _FIELDS])}, 0}}")
+        else:
+            args.append(w.scalar(argument)[0])
+    w.line(f"bp_dim {array}[] = {{{', '.join(dims) or '{0, 0, 0, 0}'}}};")
+    rows = []
+    ends = [first for _, first, _ in described[1:]] + [len(dims)]
+    for (t, first, host), end in zip(described, ends, strict=True):
+        rows.append(
+            f"{{0, NULL, {host}, 0, {_type_text(t)}, {end - first}, {array} + {first}, NULL}}"
+        )
+    w.line(f"bp_buffer {buffers}[] = {{{', '.join(rows)}}};")
+    return args, extents, array
+
+
+def _address(w: Writer, element: E.Load) -> str:
+    pointer = w.lookup(element.name)
+    if pointer is None:
+        raise InternalError(f"nothing stores {element.name}, which an external function is given")
+    index = w.scalar(element.index)[0]
+    return pointer.text if index == "0" else f"{pointer.text} + ({index})"
+
+
+def _check(w: Writer, function: ExternFunction, args: list[str], purpose: str, extern: Any) -> None:
+    site_key = ("extern", extern.func, extern.symbol, purpose)
+    site = w.unit.requirements.get(site_key)
+    if site is None:
+        site = ErrorSite(
+            ExternError,
+            f"the external function {extern.symbol} returned {{0}} when it {purpose} {extern.func}",
+            extern.where,
+        )
+        w.unit.requirements[site_key] = site
+    w.uses_done = True
+    result = w.local("int32_t", f"{function.wrapper}({', '.join(args)})")[0]
+    index = w.unit.site(site)
+    w.line(f"if ({result} != 0) {{")
+    w.line(f"    status = bp_fail(ctx, bp_sites, {index}, (bp_arg[]){{bp_int({result})}}, 1);")
+    w.line("    goto done;")
+    w.line("}")
+
+
+def _call_extern(w: Writer, e: E.Call) -> Text:
+    extern = e.target
+    function = _function(w, extern)
+    passed = [a for a in e.args if not _is_dropped(a)]
+    count = len(extern.parameters)
+    call = E.Call(e.type, e.name, tuple(passed[:count]), e.kind, extern)
+    args, extents, _ = _write_buffers(w, call, extern.func)
+    conditions = [f"{extent} > 0" for extent in dict.fromkeys(extents) if not _positive(extent)]
+    if conditions:
+        # Nothing to compute is no call.
+        w.line(f"if ({' && '.join(conditions)}) {{")
+        w.depth += 1
+    _check(w, function, args, "computed", extern)
+    if conditions:
+        w.depth -= 1
+        w.line("}")
+    return "0", ATOM
+
+
+def _positive(text: str) -> bool:
+    return text.isdigit() and text != "0"
+
+
+def _is_dropped(argument: E.Expr) -> bool:
+    return type(argument) is E.Call and argument.name == "required_region"
+
+
+def _query_extern(w: Writer, e: E.Call) -> Text:
+    extern = e.target
+    args, _, array = _write_buffers(w, e, f"{extern.func}_query")
+    _check(w, _function(w, extern), args, "was asked for the regions of", extern)
+    return array, ATOM
+
+
+def _query_result(w: Writer, e: E.Call) -> Text:
+    handle, dimension, field = e.args
+    assert isinstance(field, E.StringImm)
+    name = w.scalar(handle)[0]
+    index = build.constant_value(dimension)
+    return f"((const bp_dim *){name})[{index}].{field.value}", ATOM
+
+
+_BUFFERS: Final = ("read_buffer", "written_buffer", "query_buffer")
+
+RULES: Final[dict[str, Callable[[Any, E.Call], Text]]] = {
+    "call_extern": _call_extern,
+    "query_extern": _query_extern,
+    "query_result": _query_result,
+}
