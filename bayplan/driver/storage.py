@@ -37,11 +37,14 @@ def storage(
     origins = {
         name: (origin.func, origin.where) for name, origin in compiled.program.origins.items()
     }
+    assert compiled.program.plan is not None
     return make_report(
         compiled.program.name,
+        compiled.program.plan,
         compiled.program.body,
         values,
         origins,
+        compiled.program.kinds,
         num_threads() if workers is None else workers,
     )
 

@@ -11,6 +11,7 @@ from bayplan.ir.node import Node
 from bayplan.ir.stmts import Allocate, For, Stmt, Store
 from bayplan.ir.walk import Rewriter, free_variables, iterate
 from bayplan.lower.context import Lowering
+from bayplan.storage.plan import KindChoice
 
 STACK_BUDGET_BYTES: Final = 16 * 1024
 """The most that temporaries alive together take on the stack of one thread."""
@@ -73,6 +74,7 @@ class _Choose(Rewriter):
         body: Stmt = self(node.body)  # type: ignore[assignment]
         inner = self.stack
         kind = node.memory_type
+        self.lowering.kinds.setdefault(node.name, KindChoice(kind))
         if kind in (MemoryType.Auto, MemoryType.Stack, MemoryType.Register):
             size = _constant_bytes(node)
             kind = self._kind(node, size, inner)
@@ -104,7 +106,8 @@ class _Choose(Rewriter):
         return MemoryType.Heap
 
     def _moved(self, node: Allocate, why: str) -> None:
-        asked = node.memory_type.name
+        choice = self.lowering.kinds[node.name] = KindChoice(node.memory_type, why)
+        asked = choice.asked.name
         note = f"{node.name}: asked {asked}, got Heap: {why}"
         if note not in self.lowering.warnings:
             self.lowering.warnings.append(note)

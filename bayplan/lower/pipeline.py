@@ -80,6 +80,8 @@ BEFORE_READABLE: Final = (
     # Order: after all that may drop a last use.
     "remove_dead_allocations",
     "free_early",
+    # Order: after free_early; nothing behind it moves or drops an allocation.
+    "plan_storage",
 )
 AFTER_READABLE: Final = ("eliminate_common_subexpressions",)
 
@@ -132,6 +134,8 @@ def lower(
     program.stages = run.stages
     program.timings = run.timings
     program.warnings = lowering.warnings
+    program.plan = lowering.plan
+    program.kinds = lowering.kinds
     return program
 
 
@@ -229,6 +233,10 @@ class _Run:
             verify(stmt, self._stage, self.arguments)
         except InternalError as error:
             raise InternalError(f"after {name}: {error.message}") from error
+        if name == "plan_storage":
+            from bayplan.storage.check import check_storage
+
+            check_storage(stmt)
 
 
 def _find_origins(stmt: Stmt, lowering: Lowering) -> dict[str, Origin]:

@@ -8,7 +8,7 @@ from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
 from bayplan.ir.types import Type
 from bayplan.lower.table import Table
-from bayplan.storage.plan import StoragePlan
+from bayplan.storage.plan import KindChoice, StoragePlan
 
 
 class Argument:
@@ -66,12 +66,13 @@ class LoweredProgram:
         stages: name and statement after each pass, when they were asked for.
         timings: name and seconds of each pass.
         plan: where each temporary lives.
+        kinds: by temporary, the kind that was asked for and why it got another one.
         tables: Buffers of the algorithm whose elements the program carries.
     """
 
     __slots__ = (
         "name", "target", "arguments", "body", "readable", "origins", "stages", "timings",
-        "warnings", "plan", "tables",
+        "warnings", "plan", "kinds", "tables",
     )
 
     def __init__(
@@ -92,5 +93,6 @@ class LoweredProgram:
         self.stages: list[tuple[str, Stmt]] = []
         self.timings: list[tuple[str, float]] = []
         self.warnings: list[str] = []
+        self.kinds: dict[str, KindChoice] = {}
         self.plan: StoragePlan | None = None
         self.tables: list[Table] = []

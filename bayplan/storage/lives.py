@@ -9,8 +9,9 @@ iteration may need what an earlier one left.
 
 from __future__ import annotations
 
+from bayplan.ir.build import logical_not
 from bayplan.ir.exprs import Expr, Load
-from bayplan.ir.memory import ForKind, MemoryType
+from bayplan.ir.memory import MemoryType
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
     Allocate,
@@ -29,6 +30,7 @@ from bayplan.ir.stmts import (
 )
 from bayplan.ir.types import Type
 from bayplan.ir.walk import iterate
+from bayplan.storage.places import Place, loops_around, parallel_loop_of
 
 
 class Life:
@@ -39,19 +41,27 @@ class Life:
             loops), each a Life of its own.
         node: its Allocate.
         begin, end: the half-open interval of steps; begin == end where it is never accessed.
-        loops: names of the loops around the allocation, outermost first.
-        in_parallel: whether one of them is parallel, so that each worker may hold one.
+        place: what is around the allocation.
     """
 
-    __slots__ = ("begin", "end", "in_parallel", "loops", "name", "node")
+    __slots__ = ("begin", "end", "name", "node", "place")
 
-    def __init__(self, node: Allocate, loops: tuple[str, ...], in_parallel: bool) -> None:
+    def __init__(self, node: Allocate, place: Place | None) -> None:
         self.name = node.name
         self.node = node
         self.begin = -1
         self.end = -1
-        self.loops = loops
-        self.in_parallel = in_parallel
+        self.place = place
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """Names of the loops around the allocation, outermost first."""
+        return loops_around(self.place)
+
+    @property
+    def in_parallel(self) -> bool:
+        """Whether a loop around is parallel, so that each worker may hold one."""
+        return parallel_loop_of(self.place) is not None
 
     @property
     def kind(self) -> MemoryType:
@@ -90,8 +100,8 @@ class _Finder:
         self.lives: list[Life] = []
         self.steps: list[str] = []
         self.open: dict[str, Life] = {}
+        self.place: Place | None = None
         self.loops: list[str] = []
-        self.parallel_depth = 0
         # What the current stretch writes, and in which loop body; None begins a new step.
         self.stretch: str | None = None
         self.accessed: list[tuple[str, int]] = []
@@ -102,7 +112,7 @@ class _Finder:
                 self.walk(part)
         elif isinstance(s, LetStmt):
             self._read(s.value)
-            self.walk(s.body)
+            self._within(Place(self.place, s), s.body)
         elif isinstance(s, For):
             self._walk_loop(s)
         elif isinstance(s, Allocate):
@@ -111,13 +121,18 @@ class _Finder:
             self.stretch = None
         elif isinstance(s, IfThenElse):
             self._read(s.condition)
-            self.walk(s.then_case)
+            self._within(Place(self.place, None, s.condition), s.then_case)
             if s.else_case is not None:
-                self.walk(s.else_case)
+                self._within(Place(self.place, None, logical_not(s.condition)), s.else_case)
         elif isinstance(s, ProducerConsumer | Atomic | Prefetch):
             self.walk(s.body)
         else:
             self._walk_leaf(s)
+
+    def _within(self, place: Place, s: Stmt) -> None:
+        self.place = place
+        self.walk(s)
+        self.place = place.outer
 
     def _walk_leaf(self, s: Stmt) -> None:
         writes = s.name if isinstance(s, Store) else None
@@ -157,19 +172,19 @@ class _Finder:
         self.stretch = None
         outer = dict(self.open)
         first_access, first_step = len(self.accessed), len(self.steps)
+        place = Place(self.place, s)
         self.loops.append(s.name)
-        self.parallel_depth += s.kind is ForKind.Parallel
-        self.walk(s.body)
-        self.parallel_depth -= s.kind is ForKind.Parallel
+        self._within(place, s.body)
         self.loops.pop()
         self.stretch = None
+        place.begin, place.end = first_step, len(self.steps)
         for name in {name for name, _ in self.accessed[first_access:]}:
             life = outer.get(name)
             if life is not None:
                 life._touch(first_step, len(self.steps))
 
     def _walk_allocation(self, s: Allocate) -> None:
-        life = Life(s, tuple(self.loops), self.parallel_depth > 0)
+        life = Life(s, self.place)
         self.lives.append(life)
         shadowed = self.open.get(s.name)
         self.open[s.name] = life

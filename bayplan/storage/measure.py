@@ -69,8 +69,11 @@ class Measured:
 class _Meter:
     """Walks with the values of variables; `held` is the sum held by the enclosing statements."""
 
-    def __init__(self, kinds: frozenset[MemoryType], workers: int) -> None:
+    def __init__(
+        self, kinds: frozenset[MemoryType], workers: int, without: str | None
+    ) -> None:
         self.kinds = kinds
+        self.without = without
         self.workers = workers
         self.result = Measured()
         self.values: dict[str, Number] = {}
@@ -194,7 +197,7 @@ class _Meter:
 
     def _walk_allocation(self, s: Allocate, times: int) -> None:
         size = 0
-        if s.memory_type in self.kinds:
+        if s.memory_type in self.kinds and s.address is None and s.name != self.without:
             size = self._note(s, times)
         self.live.setdefault(s.name, []).append(size)
         self.held += size
@@ -228,16 +231,20 @@ def measure(
     values: Mapping[str, Number],
     kinds: frozenset[MemoryType] = HEAP,
     workers: int = 1,
+    without: str | None = None,
 ) -> Measured:
     """Finds the bytes that the allocations of the given kinds take in one call.
+
+    Aliases take no bytes: their arena does.
 
     Args:
         stmt: the final statement of a program.
         values: the fields of the call's buffers (NAME.min.0, ...) and its scalars, by name.
         kinds: which allocations count.
         workers: iterations of a parallel loop that run at once.
+        without: name of an allocation that does not count.
     """
-    meter = _Meter(kinds, workers)
+    meter = _Meter(kinds, workers, without)
     meter.values = dict(values)
     meter.walk(stmt, 1)
     meter.result.peak_bytes = meter.peak

@@ -111,9 +111,11 @@ class StoragePlan:
             none; a single temporary is allocated as itself.
         unplanned: names of heap temporaries whose size depends on data: allocated where they are.
         steps: what happens at each step, in a few words.
+        lets: names and values, outermost first, that sizes may speak of: those in scope where the
+            call's arena is taken.
     """
 
-    __slots__ = ("arenas", "temporaries", "call_arena", "unplanned", "steps")
+    __slots__ = ("arenas", "temporaries", "call_arena", "unplanned", "steps", "lets")
 
     def __init__(
         self,
@@ -122,12 +124,14 @@ class StoragePlan:
         call_arena: str | None,
         unplanned: tuple[str, ...],
         steps: tuple[str, ...],
+        lets: tuple[tuple[str, Expr], ...],
     ) -> None:
         self.arenas = arenas
         self.temporaries = temporaries
         self.call_arena = call_arena
         self.unplanned = unplanned
         self.steps = steps
+        self.lets = lets
 
     def parts_of(self, arena: str) -> str:
         """What an arena is for, as a message says it: " (of f, g, h)"."""

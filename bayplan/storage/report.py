@@ -1,20 +1,21 @@
-"""The storage report: what each temporary of a call is, where it lives and when.
+"""The storage report: what each temporary of a call is, where it lives, when, and with whom.
 
-Frozen data, made once from the final statement and the sizes of a call; views, the command line
-and users read it. Its pictures are drawn by `bayplan.view`, imported when one is asked for.
+Frozen data, made once from the storage plan and the sizes of a call; views, the command line and
+users read it. Its pictures are drawn by `bayplan.view`, imported when one is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayplan.analysis.evaluate import Number
+from bayplan.analysis.evaluate import Number, Unknown, evaluate
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
-from bayplan.storage.lives import Life, find_lives
-from bayplan.storage.measure import HEAP, ON_STACK, Measured, measure
+from bayplan.storage.measure import HEAP, ON_STACK, measure
+from bayplan.storage.plan import KindChoice, PlannedTemporary, StoragePlan
+from bayplan.storage.read_plan import ArenaNumbers, bind_lets, count_slots, read_arenas
 
 
 class _Frozen:
@@ -40,22 +41,25 @@ class Temporary(_Frozen):
 
     Attributes:
         name: name in the emitted code; `func` the name of its Func.
-        kind: "stack" or "heap".
+        kind: "register", "stack" or "heap".
+        asked: the kind that the schedule asked for: "auto", "stack", ...
+        why: why it got another kind than it asked for; "" where it did not.
         element_type: such as "uint16".
-        extents: elements in each dimension as allocated, innermost first.
+        extents: elements in each dimension, innermost first: the most it has in the call.
         bytes: what one copy takes; the largest where it differs between iterations.
         copies: how many may be held at once: workers of the parallel loops around it.
-        allocations: how often it is allocated in the call.
         life_begin, life_end: half-open interval of steps.
         loops: names of the loops around it, outermost first.
         source: the user's line that defines its Func, or None.
-        arena: name of the arena its bytes are in.
+        arena: name of the arena its bytes are in; its own name where it has memory of its own.
+        offset: bytes from the begin of the arena to its own, None on the stack.
+        shares: names of the temporaries whose bytes are the same ones at other steps.
         per_worker: whether each worker holds its own.
     """
 
     __slots__ = (
-        "allocations",
         "arena",
+        "asked",
         "bytes",
         "copies",
         "element_type",
@@ -66,12 +70,15 @@ class Temporary(_Frozen):
         "life_end",
         "loops",
         "name",
+        "offset",
         "per_worker",
+        "shares",
         "source",
+        "why",
     )
 
-    allocations: int
     arena: str
+    asked: str
     bytes: int
     copies: int
     element_type: str
@@ -82,17 +89,33 @@ class Temporary(_Frozen):
     life_end: int
     loops: tuple[str, ...]
     name: str
+    offset: int | None
     per_worker: bool
+    shares: tuple[str, ...]
     source: SourceLine | None
+    why: str
 
 
 class Arena(_Frozen):
-    """A place that holds temporaries: name, the most bytes it holds at once, and its scope."""
+    """A place that holds temporaries.
 
-    __slots__ = ("bytes", "name", "scope")
+    Attributes:
+        name: name in the emitted code; "stack" for the stack.
+        bytes: what one takes; floor_bytes: the least it could take.
+        copies: how many there are at once: one a worker.
+        scope: "call", "thread", or the loop whose workers have one each.
+        arena: the arena that it is a part of itself, "" for none.
+        offset: bytes from the begin of that arena to its first copy.
+    """
 
+    __slots__ = ("arena", "bytes", "copies", "floor_bytes", "name", "offset", "scope")
+
+    arena: str
     bytes: int
+    copies: int
+    floor_bytes: int
     name: str
+    offset: int
     scope: str
 
 
@@ -102,18 +125,20 @@ class StorageReport(_Frozen):
     Attributes:
         pipeline: its name.
         temporaries: in program order.
-        arenas: "heap" and "stack", where something is in them.
-        peak_bytes: heap bytes that the call holds at its peak, as its allocator counts them.
+        arenas: the call's, those of workers, and "stack" where something is on it.
+        allocations: how often the call asks its allocator for memory.
+        peak_bytes: heap bytes that the call holds at its peak, as its allocator counts them; with
+            a workspace the bytes that this must have from an aligned address on.
         floor_bytes: the largest sum of heap bytes alive at one step; no plan takes less.
         sum_bytes: all heap temporaries side by side.
         stack_bytes: the largest sum of stack temporaries alive together, in one thread.
-        workers: threads of a parallel loop that the numbers count on. With more than one, the
-            peak is reached only when all of them happen to hold their temporaries at once.
+        workers: threads of a parallel loop that the numbers count on.
         steps: what happens at each step.
         exact: False where a size depends on data, so that the numbers are bounds.
     """
 
     __slots__ = (
+        "allocations",
         "arenas",
         "exact",
         "floor_bytes",
@@ -126,6 +151,7 @@ class StorageReport(_Frozen):
         "workers",
     )
 
+    allocations: int
     arenas: tuple[Arena, ...]
     exact: bool
     floor_bytes: int
@@ -136,6 +162,11 @@ class StorageReport(_Frozen):
     sum_bytes: int
     temporaries: tuple[Temporary, ...]
     workers: int
+
+    @property
+    def required_bytes(self) -> int:
+        """The bytes that a call needs, known before it: the same number as `peak_bytes`."""
+        return self.peak_bytes
 
     def __iter__(self) -> Any:
         return iter(self.temporaries)
@@ -177,85 +208,159 @@ class StorageReport(_Frozen):
 
 def make_report(
     pipeline: str,
+    plan: StoragePlan,
     stmt: Stmt,
     values: Mapping[str, Number],
     origins: Mapping[str, tuple[str, SourceLine | None]],
+    kinds: Mapping[str, KindChoice],
     workers: int = 1,
 ) -> StorageReport:
     """Makes the report of one call.
 
     Args:
         pipeline: name of the pipeline.
+        plan: where its temporaries live.
         stmt: its final statement.
         values: the call's sizes and scalars by name.
         origins: by name of a temporary, its Func and the user's line.
+        kinds: by name of a temporary, the kind that was asked for.
         workers: threads of a parallel loop.
     """
-    lives = find_lives(stmt)
-    heap = measure(stmt, values, HEAP, workers)
-    stack = measure(stmt, values, ON_STACK, 1)
-    temporaries = tuple([_temporary(life, heap, stack, origins, workers) for life in lives.lives])
-    sizes = [t.bytes * t.copies for t in temporaries if t.kind == "heap"]
-    arenas = []
-    if any(t.kind == "heap" for t in temporaries):
-        arenas.append(Arena(name="heap", bytes=heap.peak_bytes, scope="call"))
-    if any(t.kind == "stack" for t in temporaries):
-        arenas.append(Arena(name="stack", bytes=stack.peak_bytes, scope="thread"))
-    return StorageReport(
-        pipeline=pipeline,
-        temporaries=temporaries,
-        arenas=tuple(arenas),
-        peak_bytes=heap.peak_bytes,
-        floor_bytes=min(_floor(temporaries, len(lives.steps)), heap.peak_bytes),
-        sum_bytes=sum(sizes),
-        stack_bytes=stack.peak_bytes,
-        workers=workers,
-        steps=tuple(lives.steps),
-        exact=heap.exact and stack.exact,
-    )
+    return _Maker(plan, stmt, values, origins, kinds, workers).run(pipeline)
 
 
-def _temporary(
-    life: Life,
-    heap: Measured,
-    stack: Measured,
-    origins: Mapping[str, tuple[str, SourceLine | None]],
-    workers: int,
-) -> Temporary:
-    on_heap = life.kind is MemoryType.Heap
-    measured = heap if on_heap else stack
-    size, extents = measured.sizes.get(life.node, (0, ()))
-    func, where = origins.get(life.name, (life.name, None))
-    copies = workers if life.in_parallel else 1
-    return Temporary(
-        name=life.name,
-        func=func,
-        kind="heap" if on_heap else life.kind.value,
-        element_type=str(life.type),
-        extents=extents,
-        bytes=size,
-        copies=copies,
-        allocations=measured.counts.get(life.node, 0),
-        life_begin=life.begin,
-        life_end=life.end,
-        loops=life.loops,
-        source=where,
-        arena="heap" if on_heap else "stack",
-        per_worker=life.in_parallel,
-    )
+class _Maker:
+    def __init__(
+        self,
+        plan: StoragePlan,
+        stmt: Stmt,
+        values: Mapping[str, Number],
+        origins: Mapping[str, tuple[str, SourceLine | None]],
+        kinds: Mapping[str, KindChoice],
+        workers: int,
+    ) -> None:
+        self.plan = plan
+        self.values = values = bind_lets(plan.lets, values)
+        self.origins = origins
+        self.kinds = kinds
+        self.workers = workers
+        self.exact = True
+        # What the plan does not place is measured on the statement.
+        self.heap = measure(stmt, values, HEAP, workers, plan.call_arena)
+        self.stack = measure(stmt, values, ON_STACK, 1)
+        self.numbers: dict[str, ArenaNumbers] = {}
+        try:
+            self.numbers = read_arenas(plan.arenas[::-1], values, workers)
+        except Unknown:
+            self.exact = False
+        self.slabs = {t.slots_of: t for a in plan.arenas for t in a.temporaries if t.slots_of}
+
+    def run(self, pipeline: str) -> StorageReport:
+        temporaries = tuple([self._temporary(t) for t in self.plan.temporaries])
+        arenas = [self._arena(a.name, a.scope) for a in self.plan.arenas if a.name in self.numbers]
+        call = self.numbers.get(self.plan.call_arena or "")
+        call_bytes = call.bytes if call is not None else 0
+        peak = call_bytes + self.heap.peak_bytes
+        if self.stack.peak_bytes:
+            arenas.append(
+                Arena(
+                    name="stack", scope="thread", bytes=self.stack.peak_bytes,
+                    floor_bytes=self.stack.peak_bytes, copies=1, arena="", offset=0,
+                )
+            )
+        floor = (call.floor_bytes if call is not None else 0) + self.heap.peak_bytes
+        own = self.heap.counts
+        return StorageReport(
+            pipeline=pipeline,
+            temporaries=temporaries,
+            arenas=tuple(arenas),
+            allocations=(1 if call_bytes else 0) + sum(own.values()),
+            peak_bytes=peak,
+            floor_bytes=min(floor, peak),
+            sum_bytes=sum([t.bytes * t.copies for t in temporaries if t.kind == "heap"]),
+            stack_bytes=self.stack.peak_bytes,
+            workers=self.workers,
+            steps=self.plan.steps,
+            exact=self.exact and self.heap.exact and self.stack.exact,
+        )
+
+    def _copies(self, arena: str) -> int:
+        """How many of an arena there are at once."""
+        copies = 1
+        slab = self.slabs.get(arena)
+        while slab is not None:
+            copies *= count_slots(slab, self.values, self.workers)
+            slab = self.slabs.get(slab.arena)
+        return copies
+
+    def _arena(self, name: str, scope: str) -> Arena:
+        numbers = self.numbers[name]
+        slab = self.slabs.get(name)
+        around, offset = "", 0
+        if slab is not None:
+            around, offset = slab.arena, self.numbers[slab.arena].offsets[slab.member]
+        return Arena(
+            name=name, scope=scope, bytes=numbers.bytes, floor_bytes=numbers.floor_bytes,
+            copies=self._copies(name), arena=around, offset=offset,
+        )
+
+    def _temporary(self, t: PlannedTemporary) -> Temporary:
+        func, where = self.origins.get(t.name, (t.name, None))
+        choice = self.kinds.get(t.name) or KindChoice(t.kind)
+        numbers = self.numbers.get(t.arena) if t.arena else None
+        extents = self._extents(t)
+        copies, offset = 1, None
+        shares: tuple[str, ...] = ()
+        if numbers is not None:
+            size, offset = numbers.sizes[t.member], numbers.offsets[t.member]
+            shares = _find_shares(t, numbers)
+            copies = self._copies(t.arena)
+        else:
+            size, known = self._measured(t)
+            extents = known or extents
+            offset = 0 if t.kind is MemoryType.Heap else None
+        return Temporary(
+            name=t.name,
+            func=func,
+            kind=t.kind.value,
+            asked=choice.asked.value,
+            why=choice.why,
+            element_type=str(t.type),
+            extents=extents,
+            bytes=size,
+            copies=copies,
+            life_begin=t.life[0],
+            life_end=t.life[1],
+            loops=t.loops,
+            source=where,
+            arena=t.arena or (t.name if t.kind is MemoryType.Heap else "stack"),
+            offset=offset,
+            shares=shares,
+            per_worker=t.arena in self.slabs,
+        )
+
+    def _measured(self, t: PlannedTemporary) -> tuple[int, tuple[int, ...]]:
+        """Bytes and extents of a temporary on the stack or with memory of its own."""
+        measured = self.heap if t.kind is MemoryType.Heap else self.stack
+        found = [v for node, v in measured.sizes.items() if node.name == t.name]
+        return max(found, default=(0, ()))
+
+    def _extents(self, t: PlannedTemporary) -> tuple[int, ...]:
+        try:
+            return tuple([max(int(evaluate(e, self.values)), 0) for e in t.extents])
+        except Unknown:
+            return ()
 
 
-def _floor(temporaries: Iterable[Temporary], steps: int) -> int:
-    """The largest sum of heap bytes alive at one step, by a sweep over the ends of lives."""
-    change = [0] * (steps + 1)
-    for t in temporaries:
-        if t.kind == "heap" and t.life_begin < t.life_end:
-            change[t.life_begin] += t.bytes * t.copies
-            change[t.life_end] -= t.bytes * t.copies
-    best = alive = 0
-    for step in change:
-        alive += step
-        best = max(best, alive)
-    return best
-
-
+def _find_shares(t: PlannedTemporary, numbers: ArenaNumbers) -> tuple[str, ...]:
+    """Names of the members some of whose bytes are also this one's."""
+    begin = numbers.offsets[t.member]
+    end = begin + numbers.sizes[t.member]
+    found: Sequence[str] = [
+        other.name
+        for other, offset, size in zip(
+            numbers.arena.temporaries, numbers.offsets, numbers.sizes, strict=True
+        )
+        if other is not t and max(begin, offset) < min(end, offset + size)
+    ]
+    return tuple(dict.fromkeys(found))

@@ -128,6 +128,10 @@ def find_live(body: S.Stmt) -> set[str]:
                 values.setdefault(node.name, []).append(node.value)
             roots.append(node.body)
             continue
+        if cls is S.Allocate and node.address is not None:  # type: ignore[attr-defined]
+            # Its own extents say how large it is, but nothing is computed from them.
+            roots += [node.address, node.body]  # type: ignore[attr-defined]
+            continue
         if cls is E.Variable:
             name = node.name  # type: ignore[attr-defined]
             if name not in live:
@@ -170,14 +174,14 @@ def _assemble(emission: Emission) -> None:
         parts.append(_LOCK)
         parts += [f"static int32_t {lock};" for lock in unit.globals.values()]
     parts += unit.externs.values()
-    parts.append(_site_table(unit.sites))
-    parts += [*unit.tables, helpers, "", body]
-    emission.source = "\n".join(parts)
-
     if unit.extern_functions:
         from bayplan.targets.c_extern import extern_text
 
         parts += extern_text(unit.name, list(unit.extern_functions.values()))
+    parts.append(_site_table(unit.sites))
+    parts += [*unit.tables, helpers, "", body]
+    emission.source = "\n".join(parts)
+
 
 def _flatten(lines: Lines, out: list[str]) -> None:
     stack = [iter(lines)]

@@ -21,6 +21,7 @@ def describe_storage(report: Any) -> dict[str, Any]:
         "floor_bytes": report.floor_bytes,
         "sum_bytes": report.sum_bytes,
         "stack_bytes": report.stack_bytes,
+        "allocations": report.allocations,
         "exact": bool(report.exact),
         "temporaries": [
             {
@@ -31,7 +32,10 @@ def describe_storage(report: Any) -> dict[str, Any]:
                 "extents": [int(extent) for extent in temporary.extents],
                 "bytes": temporary.bytes,
                 "copies": temporary.copies,
-                "allocations": temporary.allocations,
+                "asked": str(temporary.asked),
+                "why": str(temporary.why),
+                "offset": temporary.offset,
+                "shares": [str(name) for name in temporary.shares],
                 "life": {"begin": temporary.life_begin, "end": temporary.life_end},
                 "loops": [str(loop) for loop in temporary.loops],
                 "source": None if temporary.source is None else str(temporary.source),
@@ -41,7 +45,15 @@ def describe_storage(report: Any) -> dict[str, Any]:
             for temporary in report.temporaries
         ],
         "arenas": [
-            {"name": str(arena.name), "bytes": arena.bytes, "scope": str(arena.scope)}
+            {
+                "name": str(arena.name),
+                "bytes": arena.bytes,
+                "floor_bytes": arena.floor_bytes,
+                "copies": arena.copies,
+                "scope": str(arena.scope),
+                "arena": str(arena.arena),
+                "offset": arena.offset,
+            }
             for arena in report.arenas
         ],
         "steps": [str(step) for step in report.steps],

@@ -1,0 +1,311 @@
+"""Puts temporaries on the heap into arenas: one a call, and in it one for each worker of a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.ir import build
+from bayplan.ir.errors import AllocationTooLarge, ErrorSite
+from bayplan.ir.exprs import Call, CallKind, Expr, Variable
+from bayplan.ir.memory import ForKind, MemoryType
+from bayplan.ir.node import Node
+from bayplan.ir.stmts import (
+    Allocate,
+    AssertStmt,
+    Block,
+    For,
+    Free,
+    LetStmt,
+    ProducerConsumer,
+    Stmt,
+)
+from bayplan.ir.types import INT32, INT64, Handle, UInt
+from bayplan.ir.walk import Rewriter
+from bayplan.lower.context import Lowering
+from bayplan.lower.names import func_of_storage
+from bayplan.storage.lives import Life, find_lives
+from bayplan.storage.make_plan import Planned, make_plan
+from bayplan.storage.plan import ALIGNMENT, Arena, PlannedTemporary
+
+_INT32_MAX = 2**31 - 1
+
+
+def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
+    """The statement in which heap temporaries are aliases of arenas; `lowering.plan` is the table.
+
+    A temporary whose size is known where the call's arena is taken is found there; out of all
+    serial loops, so nothing is allocated in one. Others stay where they are.
+
+    Order: after free_early, which marks the ends of lives; nothing after it may move or drop an
+    allocation.
+    """
+    lives = find_lives(stmt)
+    holders = _Holders()
+    outside = _lets_outside(stmt, holders)
+    alignment = getattr(lowering.target, "storage_alignment", ALIGNMENT)
+    planned = make_plan(lives, outside, lowering.outputs[0], lowering.unique_name, alignment)
+    lowering.plan = planned.plan
+    if planned.plan.call_arena is None:
+        return stmt
+    return _Rewrite(planned, lives.lives, holders, lowering, alignment).run(stmt)
+
+
+class _Holders:
+    """Which statements have an allocation in them, and which one on the heap."""
+
+    def __init__(self) -> None:
+        self._known: dict[Node, tuple[bool, bool]] = {}
+
+    def any(self, s: Node) -> bool:
+        """Whether there is an allocation."""
+        return self._find(s)[0]
+
+    def heap(self, s: Node) -> bool:
+        """Whether there is one on the heap."""
+        return self._find(s)[1]
+
+    def _find(self, s: Node) -> tuple[bool, bool]:
+        found = self._known.get(s)
+        if found is None:
+            some = type(s) is Allocate
+            heap = type(s) is Allocate and s.memory_type is MemoryType.Heap
+            for child in s.children():
+                if isinstance(child, Stmt):
+                    inner = self._find(child)
+                    some, heap = some or inner[0], heap or inner[1]
+            found = self._known[s] = (some, heap)
+        return found
+
+
+class _DropFree(Rewriter):
+    """Takes the mark away that ends the life of an allocation."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def rewrite_Free(self, node: Free) -> Stmt:
+        return build.nothing() if node.name == self.name else node
+
+
+_SURROUNDING = (LetStmt, ProducerConsumer)
+
+
+def _step_in(s: Stmt, holds: _Holders) -> int | None:
+    """Which child all heap allocations are in, where the arena may as well be taken in it."""
+    cls = type(s)
+    if cls in _SURROUNDING or (cls is Allocate and s.memory_type is not MemoryType.Heap):  # type: ignore[attr-defined]
+        return len(s.children()) - 1
+    if cls is Block:
+        inside = [i for i, part in enumerate(s.stmts) if holds.heap(part)]  # type: ignore[attr-defined]
+        return inside[0] if len(inside) == 1 else None
+    return None
+
+
+def _lets_outside(stmt: Stmt, holds: _Holders) -> list[LetStmt]:
+    """The lets around the place where the call's arena is taken, outermost first."""
+    outside = []
+    position = _step_in(stmt, holds) if holds.heap(stmt) else None
+    while position is not None:
+        if type(stmt) is LetStmt:
+            outside.append(stmt)
+        stmt = stmt.children()[position]  # type: ignore[assignment]
+        position = _step_in(stmt, holds)
+    return outside
+
+
+class _Rewrite:
+    """Walks in the order in which lives were found, so that each Allocate meets its own."""
+
+    def __init__(
+        self,
+        planned: Planned,
+        lives: list[Life],
+        holds: _Holders,
+        lowering: Lowering,
+        alignment: int,
+    ) -> None:
+        self.planned = planned
+        self.lives = iter(lives)
+        self.holds = holds
+        self.lowering = lowering
+        self.alignment = alignment
+        self.arenas = {a.name: a for a in planned.plan.arenas}
+        self.bytes: dict[str, Expr] = {}  # of each arena
+        self.offsets: dict[int, Expr] = {}  # of each temporary, by id
+        self.lets: list[tuple[str, Expr] | AssertStmt] = []
+        # Equal loops in several places are one node; they are met in the order of their steps.
+        self.worker_arenas: dict[int, list[Arena]] = {}
+        for place in sorted(planned.worker_arenas, key=lambda p: p.begin):
+            found = self.worker_arenas.setdefault(id(place.node), [])
+            found.append(planned.worker_arenas[place])
+
+    def run(self, stmt: Stmt) -> Stmt:
+        position = _step_in(stmt, self.holds)
+        if position is None:
+            return self._take_arena(stmt)
+        if type(stmt) is Allocate:
+            next(self.lives)
+        children = list(stmt.children())
+        for i, child in enumerate(children):
+            if i == position:
+                children[i] = self.run(child)  # type: ignore[arg-type]
+            elif isinstance(child, Stmt):
+                children[i] = self.walk(child)
+        return stmt.with_children(children)  # type: ignore[return-value]
+
+    # The prologue.
+
+    def _take_arena(self, stmt: Stmt) -> Stmt:
+        call = self.planned.plan.arenas[0]
+        for arena in self.planned.plan.arenas[::-1]:
+            self._measure(arena)
+        single = len(call.temporaries) == 1 and call.name == call.temporaries[0].name
+        body = self.walk(stmt)
+        result: Stmt
+        if single:
+            only = call.temporaries[0]
+            result = Allocate(
+                only.name, only.type, MemoryType.Heap, only.extents, only.condition, only.padding,
+                body, self.alignment,
+            )
+            return result
+        condition: Expr = build.true()
+        if call.offsets is not None:
+            condition = build.false()
+            for member in call.temporaries:
+                condition = build.logical_or(condition, member.condition)
+        result = Allocate(
+            call.name, UInt(8), MemoryType.Heap, (self.bytes[call.name],), condition, 0, body,
+            self.alignment,
+        )
+        for item in reversed(self.lets):
+            if isinstance(item, AssertStmt):
+                result = build.block([item, result])
+            else:
+                result = LetStmt(item[0], item[1], result)
+        return result
+
+    def _let(self, wanted: str, value: Expr) -> Expr:
+        """The value under a name of its own, bound before the call's arena is taken."""
+        if build.constant_value(value) is not None or type(value) is Variable:
+            return value
+        name = self.lowering.unique_name(wanted)
+        self.lets.append((name, value))
+        return Variable(value.type, name)
+
+    def _measure(self, arena: Arena) -> None:
+        """Binds sizes and offsets of an arena's members, and its bytes."""
+        members = arena.temporaries
+        if arena.placement is None:
+            assert arena.offsets is not None and arena.bytes is not None
+            for member, offset in zip(members, arena.offsets, strict=True):
+                self.offsets[id(member)] = build.const(INT64, offset)
+            self.bytes[arena.name] = build.const(INT64, arena.bytes)
+            return
+        if len(members) == 1 and arena.name == members[0].name:
+            # Allocated as itself, with checks of its own.
+            return
+        sizes = [self._size(m) for m in members]
+        if len(members) == 1:
+            self.bytes[arena.name] = sizes[0]
+            self.offsets[id(members[0])] = build.const(INT64, 0)
+            return
+        target = arena.placement
+        placed = Call(INT64, "place_storage", tuple(sizes), CallKind.INTRINSIC, target)
+        total = self._let(f"{arena.name}.bytes", placed)
+        site = ErrorSite(
+            AllocationTooLarge,
+            f"the temporaries of {self.lowering.outputs[0]} together need more than 2^63 - 1 bytes",
+            self.lowering.where(self.lowering.outputs[0]),
+        )
+        self.lets.append(AssertStmt(build.ge(total, 0), site, ()))
+        self.bytes[arena.name] = total
+        for i, member in enumerate(members):
+            place = Call(INT64, "placed_offset", (build.int32(i),), CallKind.INTRINSIC, target)
+            self.offsets[id(member)] = self._let(f"{member.name}.offset", place)
+
+    def _size(self, member: PlannedTemporary) -> Expr:
+        if member.slots_of:
+            return self._slab_size(member)
+        element_bytes = member.type.bytes()
+        args = (build.int32(element_bytes), build.int32(member.padding), *member.extents)
+        needed = Call(INT64, "size_in_bytes", args, CallKind.INTRINSIC)
+        zero = build.const(INT64, 0)
+        size = self._let(f"{member.name}.bytes", build.select(member.condition, needed, zero))
+        limit = build.const(INT64, (_INT32_MAX - member.padding) * element_bytes)
+        site = ErrorSite(
+            AllocationTooLarge,
+            f"{member.name} needs {{0}} bytes ({{1}} elements); "
+            "32-bit indices reach {2} elements",
+            self.lowering.where(func_of_storage(member.name, self.lowering)),
+        )
+        told = (size, build.div(size, element_bytes), build.int32(_INT32_MAX))
+        self.lets.append(AssertStmt(build.le(size, limit), site, told))
+        return size
+
+    def _slab_size(self, slab: PlannedTemporary) -> Expr:
+        part = self._part_bytes(slab.slots_of)
+        slots = Call(INT32, "parallel_slots", slab.extents, CallKind.INTRINSIC)
+        needed = build.mul(build.cast(INT64, slots), part)
+        zero = build.const(INT64, 0)
+        return self._let(f"{slab.name}.bytes", build.select(slab.condition, needed, zero))
+
+    def _part_bytes(self, arena: str) -> Expr:
+        """The bytes from the arena of one worker to that of the next."""
+        return build.mul(
+            build.div(self.bytes[arena] + (ALIGNMENT - 1), ALIGNMENT), ALIGNMENT
+        )
+
+    # The statement.
+
+    def walk(self, s: Stmt) -> Stmt:
+        """The statement with aliases for allocations that have a place in an arena."""
+        cls = type(s)
+        if cls is Allocate:
+            return self._allocate(s)  # type: ignore[arg-type]
+        if not self.holds.any(s):
+            return s
+        if cls is For:
+            return self._loop(s)  # type: ignore[arg-type]
+        children = [self.walk(c) if isinstance(c, Stmt) else c for c in s.children()]
+        return s.with_children(children)  # type: ignore[return-value]
+
+    def _allocate(self, s: Allocate) -> Stmt:
+        life = next(self.lives)
+        member = self.planned.members.get(life)
+        body = self.walk(s.body)
+        if member is None:
+            return s.with_body(body)
+        if member.arena == member.name:
+            # It is taken outside of the loops around, so its life does not end in one.
+            return _DropFree(s.name)(body)
+        address = self._pointer(member.arena, self.offsets[id(member)])
+        return Allocate(
+            s.name, s.type, s.memory_type, s.extents, s.condition, s.padding, body,
+            self.alignment, address,
+        )
+
+    def _pointer(self, arena: str, offset: Expr) -> Call:
+        base = Variable(Handle(), arena)
+        return Call(Handle(), "offset_pointer", (base, offset), CallKind.INTRINSIC)
+
+    def _loop(self, s: For) -> Stmt:
+        arena: Arena | None = None
+        if s.kind is ForKind.Parallel and self.worker_arenas.get(id(s)):
+            arena = self.worker_arenas[id(s)].pop(0)
+        body = self.walk(s.body)
+        if arena is not None:
+            slab = self.planned.slabs[arena.name]
+            slot = build.cast(INT64, Call(INT32, "worker_slot", (), CallKind.INTRINSIC))
+            offset = build.add(
+                self.offsets[id(slab)], build.mul(slot, self._part_bytes(arena.name))
+            )
+            body = Allocate(
+                arena.name, UInt(8), MemoryType.Heap, (self.bytes[arena.name],), build.true(), 0,
+                body, self.alignment, self._pointer(slab.arena, offset),
+            )
+        return s if body is s.body else s.with_children([s.min, s.extent, body])

@@ -1,0 +1,232 @@
+"""Makes the storage plan of a statement: arenas, their members, and where these lie in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bayplan.analysis.evaluate import Number, Unknown
+from bayplan.ir.build import constant_value, int32
+from bayplan.ir.memory import MemoryType
+from bayplan.ir.stmts import For, LetStmt
+from bayplan.ir.types import UInt
+from bayplan.ir.walk import free_variables
+from bayplan.storage.lives import Life, Lives
+from bayplan.storage.placement import keep_placement
+from bayplan.storage.places import Place, loops_around
+from bayplan.storage.plan import Arena, PlannedTemporary, StoragePlan
+from bayplan.storage.plan_offsets import plan_offsets
+from bayplan.storage.read_plan import bind_lets, read_arenas, size_for
+from bayplan.storage.requests import Request
+from bayplan.storage.scopes import Scope, find_scopes
+from bayplan.storage.sizes import SizesOutside
+
+_INT32_MAX = 2**31 - 1
+# Sizes of the call that plans are made for: an image, a batch of small cells, a long vector.
+_HINTS = ((1024, 8), (64, 32), (100_000, 4))
+_HINT_WORKERS = 4
+
+
+class Planned:
+    """What `make_plan` gives besides the table.
+
+    Attributes:
+        plan: the table.
+        members: by life the temporary it became.
+        worker_arenas: by the place of a parallel loop the arena of its workers.
+        slabs: by the name of a worker's arena the temporary that holds those of all workers.
+    """
+
+    __slots__ = ("members", "plan", "slabs", "worker_arenas")
+
+    def __init__(self, plan: StoragePlan) -> None:
+        self.plan = plan
+        self.members: dict[Life, PlannedTemporary] = {}
+        self.worker_arenas: dict[Place, Arena] = {}
+        self.slabs: dict[str, PlannedTemporary] = {}
+
+
+def make_plan(
+    lives: Lives,
+    outside: Sequence[LetStmt],
+    title: str,
+    unique_name: Callable[[str], str],
+    alignment: int,
+) -> Planned:
+    """The plan of the heap temporaries of a statement.
+
+    Args:
+        lives: of all its allocations.
+        outside: the lets that surround the place where the call's arena is taken, outermost first.
+        title: what the call's arena is named after.
+        unique_name: gives a name like the wanted one that nothing has.
+        alignment: bytes that members are aligned to.
+    """
+    return _Maker(lives, outside, title, unique_name, alignment).run()
+
+
+class _Maker:
+    def __init__(
+        self,
+        lives: Lives,
+        outside: Sequence[LetStmt],
+        title: str,
+        unique_name: Callable[[str], str],
+        alignment: int,
+    ) -> None:
+        self.lives = lives
+        self.sizes = SizesOutside({id(let) for let in outside})
+        self.lets = tuple([(let.name, let.value) for let in outside])
+        self.title = title
+        self.unique_name = unique_name
+        self.alignment = alignment
+        self.arenas: list[Arena] = []
+        self.unplanned: list[str] = []
+        self.result = Planned(StoragePlan((), (), None, (), (), ()))
+
+    def run(self) -> Planned:
+        temporaries = {life: _temporary(life) for life in self.lives.lives}
+        planned = []
+        for life, temporary in temporaries.items():
+            if life.kind is not MemoryType.Heap or life.begin == life.end:
+                continue
+            extents = self.sizes.extents_of(life)
+            if extents is None:
+                self.unplanned.append(life.name)
+                continue
+            temporary.extents = extents
+            temporary.condition = self.sizes.condition_of(life)
+            self.result.members[life] = temporary
+            planned.append(life)
+        call = self._arena(find_scopes(planned))
+        self.result.plan = StoragePlan(
+            tuple(self.arenas[::-1]),
+            tuple(temporaries.values()),
+            None if call is None else call.name,
+            tuple(dict.fromkeys(self.unplanned)),
+            tuple(self.lives.steps),
+            self.lets,
+        )
+        return self.result
+
+    def _arena(self, scope: Scope) -> Arena | None:
+        """The arena of a scope, made after those inside; None where nothing is in it."""
+        members = [self.result.members[life] for life in scope.lives]
+        for inner in scope.inner:
+            arena = self._arena(inner)
+            if arena is not None:
+                assert inner.loop is not None
+                self.result.worker_arenas[inner.loop] = arena
+                members.append(self._slab(inner.loop, arena))
+        if not members:
+            return None
+        if scope.loop is None:
+            single = len(members) == 1 and not members[0].slots_of
+            name = members[0].name if single else self.unique_name(f"{self.title}.arena")
+            arena = Arena(name, "call", tuple(members))
+        else:
+            assert type(scope.loop.node) is For
+            loop = scope.loop.node.name
+            arena = Arena(self.unique_name(f"{loop}.arena"), loop, tuple(members))
+        for i, member in enumerate(members):
+            member.arena, member.member, member.group = arena.name, i, i
+        self._place(arena)
+        self.arenas.append(arena)
+        return arena
+
+    def _slab(self, loop: Place, arena: Arena) -> PlannedTemporary:
+        """The temporary that holds the arenas of all workers of a loop, for all of its steps."""
+        node = loop.node
+        assert type(node) is For
+        extent = self.sizes.bound(node.extent, loop.outer)
+        slab = PlannedTemporary(
+            self.unique_name(f"{node.name}.workers"),
+            UInt(8),
+            (int32(_INT32_MAX) if extent is None else extent,),
+            0,
+            self.sizes.condition_at(loop),
+            MemoryType.Heap,
+            (loop.begin, loop.end),
+            loops_around(loop.outer),
+        )
+        slab.slots_of = arena.name
+        self.result.slabs[arena.name] = slab
+        return slab
+
+    def _place(self, arena: Arena) -> None:
+        """Decides where the members lie: numbers where all sizes are constants, else an order."""
+        members = arena.temporaries
+        constant = [_constant_bytes(m) for m in members]
+        sizes = [c for c in constant if c is not None]
+        if len(sizes) == len(members):
+            requests = [
+                Request(m.name, size, m.life[0], m.life[1], self.alignment)
+                for m, size in zip(members, sizes, strict=True)
+            ]
+            found = plan_offsets(requests)
+            arena.offsets, arena.bytes = tuple(found.offsets), found.peak_bytes
+            return
+        lives = [m.life for m in members]
+        alignments = [self.alignment] * len(members)
+        arena.placement = keep_placement(lives, alignments, self._likely_sizes(members))
+
+    def _likely_sizes(self, members: tuple[PlannedTemporary, ...]) -> list[list[int]]:
+        """Sizes of the members in calls that are likely."""
+        names: set[str] = set()
+        for member in (*members, *[m for a in self.arenas for m in a.temporaries]):
+            for e in (*member.extents, member.condition):
+                names |= free_variables(e)
+        for _, value in self.lets:
+            names |= free_variables(value)
+        found = []
+        for hint in _HINTS:
+            values = bind_lets(self.lets, _sample(names, *hint))
+            try:
+                known = read_arenas(self.arenas, values, _HINT_WORKERS)
+                found.append([size_for(m, values, _HINT_WORKERS, known) for m in members])
+            except Unknown:
+                continue
+        return found
+
+
+def _sample(names: set[str], extent: int, other: int) -> dict[str, Number]:
+    """Likely values of the sizes and parameters of a call."""
+    values: dict[str, Number] = {}
+    for name in names:
+        if ".min." in name:
+            values[name] = 0
+        elif ".extent." in name:
+            values[name] = extent
+        elif ".stride." in name:
+            values[name] = extent ** int(name[-1]) if name[-1].isdigit() else extent
+        else:
+            values[name] = other
+    return values
+
+
+def _temporary(life: Life) -> PlannedTemporary:
+    node = life.node
+    return PlannedTemporary(
+        life.name,
+        node.type,
+        node.extents,
+        node.padding,
+        node.condition,
+        life.kind,
+        (life.begin, life.end),
+        life.loops,
+    )
+
+
+def _constant_bytes(member: PlannedTemporary) -> int | None:
+    """The bytes of a member whose extents are constants within what indices reach."""
+    if member.slots_of:
+        return None
+    elements = 1
+    for extent in member.extents:
+        value = constant_value(extent)
+        if value is None:
+            return None
+        elements *= max(int(value), 0)
+    if elements > _INT32_MAX - member.padding:
+        return None
+    return (elements + member.padding) * member.type.bytes() if elements else 0

@@ -1,0 +1,111 @@
+"""The size of a temporary where its arena is taken: out of all loops and lets that are inside."""
+
+from __future__ import annotations
+
+from bayplan.analysis.bounds import bounds_of_expr_in_scope
+from bayplan.analysis.interval import Interval
+from bayplan.analysis.monotonic import Monotonic, is_monotonic
+from bayplan.analysis.purity import is_pure, reads_memory
+from bayplan.analysis.simplify import simplify
+from bayplan.ir.build import constant_value, gt, int32, logical_and, true
+from bayplan.ir.exprs import Expr
+from bayplan.ir.stmts import For, LetStmt
+from bayplan.ir.walk import free_variables, substitute
+from bayplan.storage.lives import Life
+from bayplan.storage.places import Place, outward
+
+
+class SizesOutside:
+    """Finds what the sizes of allocations are for somebody who stands outside.
+
+    Args:
+        outside: the lets that the arena is inside of; their names may be used.
+    """
+
+    def __init__(self, outside: set[int]) -> None:
+        self._outside = outside
+        self._known: dict[tuple[Expr, Place], Expr | None] = {}
+
+    def extents_of(self, life: Life) -> tuple[Expr, ...] | None:
+        """Extents that are enough for every time the allocation is made; None: not known."""
+        extents = []
+        for extent in life.node.extents:
+            found = self.bound(extent, life.place)
+            if found is None:
+                return None
+            extents.append(found)
+        return tuple(extents)
+
+    def condition_of(self, life: Life) -> Expr:
+        """False only where the allocation is never made; what is not known counts as true.
+
+        That is its own condition, the branches around it, and that loops around it run at all.
+        """
+        own = self._known_outside(life.node.condition, life.place)
+        reached = self.condition_at(life.place)
+        return reached if own is None else simplify(logical_and(own, reached))
+
+    def condition_at(self, place: Place | None) -> Expr:
+        """False only where what is in the place never runs."""
+        result: Expr = true()
+        for around in self._inside(place):
+            found: Expr | None = None
+            if around.condition is not None:
+                found = self._known_outside(around.condition, around.outer)
+            elif type(around.node) is For and constant_value(around.node.extent) is None:
+                found = self._known_outside(gt(around.node.extent, int32(0)), around.outer)
+            if found is not None:
+                result = logical_and(result, found)
+        return simplify(result)
+
+    def bound(self, e: Expr, place: Place | None) -> Expr | None:
+        """The largest value that the expression has at the place."""
+        for around in self._inside(place):
+            name = around.node.name if around.node is not None else ""
+            if name not in free_variables(e):
+                continue
+            key = (e, around)
+            if key not in self._known:
+                self._known[key] = _without(e, around)
+            found = self._known[key]
+            if found is None:
+                return None
+            e = found
+        return None if reads_memory(e) or not is_pure(e) else e
+
+    def _known_outside(self, e: Expr, place: Place | None) -> Expr | None:
+        """The same value outside; None where it changes in a loop."""
+        for around in self._inside(place):
+            node = around.node
+            if node is None or node.name not in free_variables(e):
+                continue
+            if type(node) is For:
+                return None
+            assert type(node) is LetStmt
+            e = substitute({node.name: node.value}, e)
+        return None if reads_memory(e) or not is_pure(e) else simplify(e)
+
+    def _inside(self, place: Place | None) -> list[Place]:
+        found = []
+        for around in outward(place):
+            if around.node is not None and id(around.node) in self._outside:
+                break
+            found.append(around)
+        return found
+
+
+def _without(e: Expr, around: Place) -> Expr | None:
+    """The expression without the name that the let or loop binds: for a loop its largest value."""
+    node = around.node
+    if type(node) is LetStmt:
+        if not is_pure(node.value):
+            return None
+        return simplify(substitute({node.name: node.value}, e))
+    assert type(node) is For
+    first, last = node.min, simplify(node.min + node.extent - 1)
+    direction = is_monotonic(e, node.name)
+    if direction is Monotonic.Increasing:
+        return simplify(substitute({node.name: last}, e))
+    if direction is Monotonic.Decreasing:
+        return simplify(substitute({node.name: first}, e))
+    return bounds_of_expr_in_scope(e, {node.name: Interval(first, last)}).max
