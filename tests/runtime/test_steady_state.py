@@ -1,4 +1,4 @@
-"""Every application: a second call takes nothing from the system, a workspace call takes nothing."""
+"""Every application: a second call takes nothing from the system, one in a workspace nothing."""
 
 from __future__ import annotations
 
