@@ -21,6 +21,7 @@ typedef struct job {
     int32_t status;    /* first negative result */
     int32_t active;    /* threads inside, the caller not counted */
     int32_t wanted;    /* workers that may still join */
+    int32_t threads;   /* that share it, for the size of the pieces */
     uint64_t taken[SLOT_WORDS]; /* slots in use; the caller has slot 0 until the loop ends */
     struct job *parent;
     struct job *below; /* next older job of the list */
@@ -67,7 +68,7 @@ static int stopped(job *j) {
 /* Takes iterations of the job until none is left. Big pieces first, single ones at the end. */
 static void run_job(job *j, int32_t slot) {
     job *outer = current_job;
-    int64_t share = 8 * (int64_t)(pool.threads > 0 ? pool.threads : 1);
+    int64_t share = 8 * (int64_t)j->threads;
     current_job = j;
     while (!stopped(j)) {
         int64_t begin = __atomic_load_n(&j->next, __ATOMIC_RELAXED);
@@ -193,21 +194,27 @@ static int32_t count_processors(void) {
     return n < 1 ? 1 : (int32_t)n;
 }
 
+/* The threads of a loop; `pool` is locked. */
+static int32_t find_threads(void) {
+    if (pool.threads <= 0) __atomic_store_n(&pool.threads, count_processors(), __ATOMIC_RELAXED);
+    return pool.threads;
+}
+
 /* Sets the number of threads of a parallel loop, caller included; 0: one a processor.
  * Gives the number that was set before. */
 int32_t bp_rt_set_num_threads(int32_t threads) {
     pthread_mutex_lock(&pool.lock);
     int32_t before = pool.threads > 0 ? pool.threads : count_processors();
     if (threads <= 0) threads = count_processors();
-    pool.threads = threads > MAX_WORKERS ? MAX_WORKERS : threads;
+    if (threads > MAX_WORKERS) threads = MAX_WORKERS;
+    __atomic_store_n(&pool.threads, threads, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&pool.lock);
     return before;
 }
 
 int32_t bp_rt_num_threads(void) {
     pthread_mutex_lock(&pool.lock);
-    if (pool.threads <= 0) pool.threads = count_processors();
-    int32_t threads = pool.threads;
+    int32_t threads = find_threads();
     pthread_mutex_unlock(&pool.lock);
     return threads;
 }
@@ -223,8 +230,8 @@ int32_t bp_rt_busy_workers(void) {
 
 /* Starts the workers that are missing; fewer are fine too, the caller does the rest. */
 static void start_workers(void) {
-    if (pool.threads <= 0) pool.threads = count_processors();
-    if (pool.started >= pool.threads - 1) return;
+    int32_t threads = find_threads();
+    if (pool.started >= threads - 1) return;
     /* Signals belong to the threads of the user. */
     sigset_t all, old;
     sigfillset(&all);
@@ -233,7 +240,7 @@ static void start_workers(void) {
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    while (pool.started < pool.threads - 1) {
+    while (pool.started < threads - 1) {
         pthread_t thread;
         intptr_t number = pool.started + 1;
         if (pthread_create(&thread, &attr, worker_main, (void *)number) != 0) break;
@@ -272,16 +279,17 @@ int32_t bp_rt_parallel_for(bp_context *ctx, bp_task task, int32_t min, int32_t e
                            int32_t slots, void *closure) {
     if (extent <= 0) return 0;
     job j = {.ctx = ctx, .task = task, .closure = closure, .next = min,
-             .end = (int64_t)min + extent, .parent = current_job};
+             .end = (int64_t)min + extent, .threads = 1, .parent = current_job};
     if (slots > extent) slots = extent;
-    if (slots <= 1 || pool.threads == 1) {
+    if (slots <= 1 || __atomic_load_n(&pool.threads, __ATOMIC_RELAXED) == 1) {
         run_job(&j, 0);
         return j.status ? j.status : ctx->cancelled ? BP_CANCELLED : 0;
     }
     bp_watch_forks();
     pthread_mutex_lock(&pool.lock);
     start_workers();
-    j.wanted = (slots < pool.threads ? slots : pool.threads) - 1;
+    j.threads = slots < pool.threads ? slots : pool.threads;
+    j.wanted = j.threads - 1;
     j.taken[0] = 1;
     j.below = pool.jobs;
     pool.jobs = &j;

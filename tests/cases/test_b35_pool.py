@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,8 @@ import pytest
 
 import bayplan as hl
 from bayplan.build.loading import load_program, load_runtime
-from bayplan.runtime import read_sources
 from bayplan.targets.header import read_header
+from tests.runtime.native import SANITIZED, run_native
 
 LIMIT = 1 << 20
 
@@ -234,29 +233,6 @@ int main(void) {
 """
 
 
-def _build(folder: Path, flags: list[str]) -> list[str] | None:
-    """The command that runs the threads, None where the sanitizer does not work here."""
-    compiler = shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no compiler")
-    source, program = folder / "threads.c", folder / "threads"
-    source.write_text(read_sources() + THREADS)
-    command = [compiler, "-std=c11", "-O1", "-g", *flags, str(source), "-o", str(program)]
-    done = subprocess.run([*command, "-pthread"], capture_output=True, text=True)
-    if done.returncode:
-        return None
-    # Older thread sanitizers know few layouts of the address space.
-    fixed = shutil.which("setarch")
-    return [fixed, "-R", str(program)] if fixed and flags else [str(program)]
-
-
-@pytest.mark.parametrize("flags", [[], ["-fsanitize=thread"]], ids=["plain", "sanitized"])
+@pytest.mark.parametrize("flags", [[], [SANITIZED]], ids=["plain", "sanitized"])
 def test_threads_share_the_pool(flags: list[str], tmp_path: Path) -> None:
-    command = _build(tmp_path, flags)
-    if command is None:
-        pytest.skip("no thread sanitizer")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if "unexpected memory mapping" in done.stderr:
-        pytest.skip("the thread sanitizer does not start here")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout == "0 0\n"
+    assert run_native(THREADS, tmp_path, *flags) == "0 0\n"
