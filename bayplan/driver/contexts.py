@@ -24,13 +24,20 @@ def _print(text: str) -> None:
 
 
 def context() -> Context:
-    """This thread's context: memory and messages of the calls it makes."""
-    found: Context | None = getattr(_local, "context", None)
-    if found is None:
-        found = runtime().new_context()
-        found.set_write(_print)
-        _local.context = found
-    return found
+    """This thread's context: memory and messages of the calls it makes.
+
+    A call that prints can run Python code that calls again; that call gets a context of its own.
+    """
+    contexts: list[Context] | None = getattr(_local, "contexts", None)
+    if contexts is None:
+        contexts = _local.contexts = []
+    for found in contexts:
+        if not found.is_busy:
+            return found
+    made = runtime().new_context()
+    made.set_write(_print)
+    contexts.append(made)
+    return made
 
 
 def set_num_threads(threads: int) -> int:

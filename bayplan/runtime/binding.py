@@ -269,10 +269,12 @@ class Context:
 
     Attributes:
         runtime: the library it belongs to.
+        is_busy: a call runs in it, which perhaps prints and so runs Python again.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
+        self.is_busy = False
         self._library = runtime.library
         self._pointer: int | None = runtime.library.bp_rt_context_new()
         if not self._pointer:
@@ -304,7 +306,11 @@ class Context:
         Returns:
             0, or a negative result; then `failure` tells more.
         """
-        return int(self._library.bp_rt_call(self._pointer, entry, arguments, int(interrupt)))
+        self.is_busy = True
+        try:
+            return int(self._library.bp_rt_call(self._pointer, entry, arguments, int(interrupt)))
+        finally:
+            self.is_busy = False
 
     def call_with_workspace(
         self,
@@ -327,11 +333,15 @@ class Context:
         Returns:
             0, or a negative result; then `failure` tells more.
         """
-        return int(
-            self._library.bp_rt_call_with_workspace(
-                self._pointer, entry, arguments, address, size_bytes, int(interrupt)
+        self.is_busy = True
+        try:
+            return int(
+                self._library.bp_rt_call_with_workspace(
+                    self._pointer, entry, arguments, address, size_bytes, int(interrupt)
+                )
             )
-        )
+        finally:
+            self.is_busy = False
 
     def workspace_bytes(self, entry: int, arguments: Any) -> int:
         """Asks the `NAME_workspace_bytes_argv` entry of a program; runs nothing.

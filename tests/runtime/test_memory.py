@@ -161,6 +161,39 @@ def test_threads_call_one_callable_at_once() -> None:
     assert hl.memory.statistics().used_bytes == 0
 
 
+def test_a_call_within_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What prints can run Python, which can call again, and that can fail."""
+    image, chain = make_chain()
+    run = chain.compile_to_callable([image])
+    data, inside = np.arange(103, dtype=np.float32), np.zeros(100, np.float32)
+    x = hl.Var("x")
+    wide, loud = hl.Func("wide"), hl.Func("loud")
+    wide[x] = hl.cast(hl.Int(32), x)
+    loud[x] = hl.print_when(x == 5, wide[x] + wide[x + 1], "at", x)
+    wide.compute_root().store_in(hl.MemoryType.Heap)
+    seen: list[str] = []
+
+    class Output:
+        def write(self, text: str) -> None:
+            seen.append(text)
+            run(data, inside)
+            try:
+                run(data[:50], inside)
+            except hl.BoundsError:
+                seen.append("refused")
+
+        def flush(self) -> None:
+            pass
+
+    monkeypatch.setattr(sys, "stdout", Output())
+    got = loud.realize([10])
+    monkeypatch.undo()
+    counts = hl.memory.last_call()
+    assert np.asarray(got).tolist() == [2 * k + 1 for k in range(10)]
+    assert seen == ["11 at 5\n", "refused"] and (inside == expected(data)).all()
+    assert (counts.allocations, counts.live_bytes) == (1, 0)
+
+
 def test_the_text_of_the_statistics() -> None:
     text = repr(hl.memory.statistics())
     assert "asked 0 B" in text and "held 0 B" in text and "no limit" in text

@@ -1,4 +1,4 @@
-"""Workers, slots and memory of loops inside loops, in several threads, under the thread sanitizer."""
+"""Workers, slots and memory of loops inside loops, in several threads, also sanitized."""
 
 from __future__ import annotations
 
