@@ -129,17 +129,45 @@ def run(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
     default="c",
     show_default=True,
     metavar="KIND,...",
-    help="c (source), stmt (the lowered program), loops (the loop nest).",
+    help="c (source), h (header), o (object), a (static library), s (assembly), stmt (the lowered "
+    "program), loops (the loop nest).",
 )
 @click.option("--name", "function_name", help="Name of the C function. Default: the program's.")
+@click.option(
+    "--arguments",
+    "order",
+    metavar="NAME,...",
+    help="Order of the inputs in the C function. Default: by name. Outputs follow.",
+)
+@click.option(
+    "--target",
+    metavar="ARCH-BITS-OS-...",
+    help="What to make it for, as Halide writes it. Default: HL_TARGET, else this machine.",
+)
+@click.option(
+    "--depfile",
+    type=click.Path(path_type=Path),
+    help="Also write the Python files that it was made from, as a rule of make.",
+)
 @_JSON
-def compile(
-    program: str, output: Path | None, emit: str, function_name: str | None, as_json: bool
-) -> None:
-    """Writes the C source, or a stage before it."""
+def compile(program: str, output: Path | None, emit: str, **flags: Any) -> None:
+    """Writes C source, headers and libraries for C and C++ programs, or a stage before them."""
     from bayplan.cli.emit import emit_program
 
-    emit_program(program, output, emit, function_name, as_json)
+    emit_program(program, output, emit, flags)
+
+
+@bayplan.command()
+@click.option("--cmakedir", "what", flag_value="cmakedir", help="Folder of BayplanConfig.cmake.")
+@click.option("--pkgconfigdir", "what", flag_value="pkgconfigdir", help="Folder of bayplan.pc.")
+@click.option("--includedir", "what", flag_value="includedir", help="Folder of bayplan.h.")
+@click.option("--cflags", "what", flag_value="cflags", help="Flags for the C compiler.")
+@click.option("--libs", "what", flag_value="libs", help="Flags for the linker.")
+def config(what: str | None) -> None:
+    """Says what build systems need to know of this installation."""
+    from bayplan.cli.config import show_config
+
+    show_config(what)
 
 
 @bayplan.command()
