@@ -30,13 +30,18 @@ if PARALLEL:
     out.parallel(y)
     hl.set_num_threads(4)
 out.compile_jit()
+call = lambda: out.realize([64, 20000])
+if WORKSPACE:
+    run, result = out.compile_to_callable([]), np.zeros((20000, 64), np.float32)
+    memory = bytearray(run.required_bytes(result))
+    call = lambda: run(result, workspace=memory)
 seen = []
 old = signal.getsignal(signal.SIGINT)
 timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
 timer.start()
 began = time.monotonic()
 try:
-    out.realize([64, 20000])
+    call()
 except KeyboardInterrupt:
     seen.append(time.monotonic() - began)
 assert len(seen) == 1, "no interrupt"
@@ -44,6 +49,9 @@ assert seen[0] < 3.0, seen
 assert signal.getsignal(signal.SIGINT) is old
 assert driver.context().counts.live_bytes == 0
 assert driver.runtime().busy_workers() == 0
+if WORKSPACE:
+    assert driver.context().counts.allocations == 0
+    memory.append(0)
 small = np.asarray(out.realize([4, 2]))
 assert np.isfinite(small).all()
 print("fine")
@@ -65,9 +73,10 @@ def _run(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize("workspace", [False, True])
 @pytest.mark.parametrize("parallel", [False, True])
-def test_b59_a_running_kernel_is_interrupted(parallel: bool) -> None:
-    done = _run(f"PARALLEL = {parallel}\n" + KERNEL)
+def test_b59_a_running_kernel_is_interrupted(parallel: bool, workspace: bool) -> None:
+    done = _run(f"PARALLEL = {parallel}\nWORKSPACE = {workspace}\n" + KERNEL)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith("fine")
 
