@@ -1,0 +1,92 @@
+"""The exact search of the planner as compiled C, for inputs that Python is too slow for."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bayplan.storage.packing import Found, Packing
+
+# How often a search in its own thread is looked after.
+_LOOK_UP_SECONDS = 0.02
+
+
+def search_packing_fast(
+    packing: Packing,
+    capacity: int,
+    rank: list[int],
+    limit: int,
+    stop: Callable[[], bool],
+) -> Found:
+    """The same as `storage.search.search_packing`, for `plan_offsets(search=...)`.
+
+    The C runs in a thread of its own, so that a time limit or an interrupt ends it.
+
+    Raises:
+        NoCompiler, CompileError: It could not be compiled.
+        MemoryError: The search needs more memory than there is.
+    """
+    import threading
+
+    function = _load()
+    count = len(packing.numbers)
+    offsets = (ctypes.c_int64 * max(1, count))()
+    nodes = ctypes.c_int64(0)
+    flag = ctypes.c_int32(0)
+    results: list[int] = []
+    arguments = (
+        count,
+        packing.sections,
+        _row(ctypes.c_int32, packing.begins),
+        _row(ctypes.c_int32, packing.ends),
+        _row(ctypes.c_int64, packing.sizes),
+        _row(ctypes.c_int64, packing.alignments),
+        _row(ctypes.c_int64, packing.pins),
+        _row(ctypes.c_int32, rank),
+        min(capacity, 2**62),
+        min(limit, 2**62),
+        ctypes.byref(flag),
+        offsets,
+        ctypes.byref(nodes),
+    )
+
+    done = threading.Event()
+
+    def work() -> None:
+        results.append(function(*arguments))
+        done.set()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while not done.wait(_LOOK_UP_SECONDS):
+            if stop():
+                flag.value = 1
+    finally:
+        flag.value = 1
+        thread.join()
+    result = results[0]
+    if result == -2:
+        raise MemoryError(f"the search for a packing of {count} requests ran out of memory")
+    return Found(list(offsets)[:count] if result == 1 else None, result == 0, nodes.value)
+
+
+def _row(kind: Any, values: Sequence[int]) -> Any:
+    return (kind * max(1, len(values)))(*values)
+
+
+@cache
+def _load() -> Any:
+    from bayplan import storage
+    from bayplan.build.compile_library import compile_library
+
+    source = Path(storage.__path__[0], "search.c").read_text()
+    library = ctypes.CDLL(str(compile_library(source, "bayplan_search", libraries=())))
+    function = library.bp_search_packing
+    function.restype = ctypes.c_int32
+    i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
+    function.argtypes = [i32, i32, *[pointer] * 6, i64, i64, pointer, pointer, pointer]
+    return function
