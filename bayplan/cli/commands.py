@@ -163,11 +163,12 @@ def compile(program: str, output: Path | None, emit: str, **flags: Any) -> None:
 @click.option("--includedir", "what", flag_value="includedir", help="Folder of bayplan.h.")
 @click.option("--cflags", "what", flag_value="cflags", help="Flags for the C compiler.")
 @click.option("--libs", "what", flag_value="libs", help="Flags for the linker.")
-def config(what: str | None) -> None:
+@_JSON
+def config(what: str | None, as_json: bool) -> None:
     """Says what build systems need to know of this installation."""
     from bayplan.cli.config import show_config
 
-    show_config(what)
+    show_config(what, as_json)
 
 
 @bayplan.command()

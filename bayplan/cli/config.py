@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bayplan.cli.failure import CommandError
+from bayplan.cli.talk import show_json
+
+SCHEMA = "bayplan.config/1"
 
 
 def list_config() -> dict[str, str]:
@@ -20,8 +23,11 @@ def list_config() -> dict[str, str]:
     }
 
 
-def show_config(what: str | None) -> None:
+def show_config(what: str | None, as_json: bool) -> None:
     """Carries out ``bayplan config``."""
+    if as_json:
+        show_json({"schema": SCHEMA, **list_config()})
+        return
     if what is None:
         names = ", ".join([f"--{name}" for name in list_config()])
         raise CommandError(f"config: what? one of {names}")

@@ -106,5 +106,6 @@ def test_versions_agree() -> None:
 
     folder = ROOT / "bayplan" / "cmake"
     version = bayplan.__version__
-    assert f'set(PACKAGE_VERSION "{version}")' in (folder / "BayplanConfigVersion.cmake").read_text()
+    text = (folder / "BayplanConfigVersion.cmake").read_text()
+    assert f'set(PACKAGE_VERSION "{version}")' in text
     assert f"Version: {version}\n" in (folder / "bayplan.pc").read_text()
