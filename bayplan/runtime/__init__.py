@@ -15,6 +15,9 @@ from bayplan.targets.header import read_header
 SOURCES = ("pool.c", "allocator.c", "check_alloc.c", "log.c", "messages.c", "context.c")
 
 
+# The pool of device memory: for runtimes of devices, so not in programs of the host.
+DEVICE_SOURCES = ("device_pool.h", "device_pool.c")
+
 # For programs that are built ahead of time and take no context.
 AHEAD_SOURCES = ("default_context.c",)
 
