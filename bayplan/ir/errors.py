@@ -145,6 +145,18 @@ class CapacityError(BayplanError):
     code = "BP-M010"
 
 
+class StorageDamaged(BayplanError):
+    """A build with guards found that a temporary's bytes were written by another."""
+
+    code = "BP-M005"
+
+
+class LifetimesError(BayplanError):
+    """A list of lifetimes that cannot be read: the file, the line, and what is wrong there."""
+
+    code = "BP-M011"
+
+
 class RequirementFailed(BayplanError):
     """A `require` of the program, or a `specialize_fail`, that was reached."""
 

@@ -86,6 +86,8 @@ STORAGE: Final[dict[str, str]] = {
     "parallel_slots": "(extent): int32, the most tasks that a loop of so many iterations runs "
     "at once",
     "worker_slot": "(): int32, the number of this task among those that run at once, from 0",
+    "begin_life": "(name, bytes): int32, of builds with guards: the life of an alias begins",
+    "end_life": "(name): int32, of builds with guards: it ends",
 }
 """Calls of kind INTRINSIC that the storage plan makes."""
 

@@ -80,10 +80,16 @@ BEFORE_READABLE: Final = (
     # Order: after all that may drop a last use.
     "remove_dead_allocations",
     "free_early",
+    # Order: sizes are decided by, and not yet planned with.
+    "guard_temporaries",
     # Order: after free_early; nothing behind it moves or drops an allocation.
     "plan_storage",
 )
-AFTER_READABLE: Final = ("eliminate_common_subexpressions",)
+AFTER_READABLE: Final = (
+    "eliminate_common_subexpressions",
+    # Order: last, so that nothing is moved across the marks.
+    "mark_lives",
+)
 
 # What ir.verify may demand of the statement after a pass.
 _STAGE_AFTER: Final = {

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any, Final
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
-from bayplan.ir.build import constant_value
 from bayplan.ir.exprs import Call, CallKind, Const, Expr, Variable
 from bayplan.ir.intrinsics import STORAGE
 from bayplan.ir.node import Node
@@ -16,6 +15,7 @@ from bayplan.ir.walk import free_variables
 from bayplan.storage.check_walk import Scope, Use
 
 _MOST_COMBINATIONS: Final = 2048
+_CALLS: Final = frozenset([*STORAGE, "callee_bytes"])
 _SLOT: Final = "worker_slot()"
 
 
@@ -79,7 +79,7 @@ class Numbers:
         memo = {} if memo is None else memo
         found = memo.get(e)
         if found is None:
-            if isinstance(e, Call) and e.kind is CallKind.INTRINSIC and e.name in STORAGE:
+            if isinstance(e, Call) and e.is_intrinsic(e.name) and e.name in _CALLS:
                 found = Const(e.type, self._storage_call(e, scope, loops))
             else:
                 children = [
@@ -104,6 +104,9 @@ class Numbers:
         if e.name == "largest_over":
             return self._largest_over(e, scope, loops)
         args = [self.value(a, scope, loops) for a in e.args]
+        if e.name == "callee_bytes":
+            found: int = e.target.workspace_bytes(args, self.workers)
+            return found
         if e.name == "size_in_bytes":
             return size_in_bytes(args[0], args[1], args[2:])
         if e.name == "parallel_slots":
@@ -129,10 +132,16 @@ class Numbers:
 
     def bytes_of(self, node: Allocate, scope: Scope | None, loops: Mapping[str, int]) -> int:
         """The bytes that an allocation needs in that scope."""
-        if constant_value(node.condition) is None and not self.value(node.condition, scope, loops):
+        if not self._is_needed(node, scope, loops):
             return 0
         extents = [self.value(e, scope, loops) for e in node.extents]
         return size_in_bytes(node.type.bytes(), node.padding, extents)
+
+    def _is_needed(self, node: Allocate, scope: Scope | None, loops: Mapping[str, int]) -> bool:
+        try:
+            return bool(self.value(node.condition, scope, loops))
+        except Unknown:
+            return True
 
     def loop_names(self, e: Expr, scope: Scope | None) -> frozenset[str]:
         """The loops that an expression depends on, also by way of lets."""

@@ -9,7 +9,7 @@ from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir.errors import ErrorSite, InternalError, RequirementFailed
 from bayplan.ir.types import Type
-from bayplan.targets import c_storage
+from bayplan.targets import c_sanitize, c_storage
 from bayplan.targets.c_names import scalar_type
 from bayplan.targets.c_text import ATOM, Text, string_literal
 
@@ -193,4 +193,6 @@ _EFFECTS: Final[dict[str, Callable[[Writer, E.Call], Text]]] = {
     "worker_slot": c_storage.worker_slot,
     "place_storage": c_storage.place_storage,
     "placed_offset": c_storage.placed_offset,
+    "begin_life": c_sanitize.begin_life,
+    "end_life": c_sanitize.end_life,
 }

@@ -20,6 +20,7 @@ from bayplan.ir.errors import (
 )
 from bayplan.ir.memory import MemoryType
 from bayplan.targets.c_names import memory_type
+from bayplan.targets.c_sanitize import end_lives, guarded_place, life_declarations
 from bayplan.targets.c_text import LOGIC, Text, comment, string_literal, wrap
 from bayplan.targets.c_writer import Writer
 
@@ -52,12 +53,14 @@ def release(sw: StatementWriter, ir_name: str) -> None:
 
 def heap_declarations(w: Writer) -> list[str]:
     """The pointers of heap temporaries, NULL until they are allocated."""
-    return [f"    {c_type} *{name} = NULL;" for name, c_type, _, _ in w.heap]
+    lines = [f"    {c_type} *{name} = NULL;" for name, c_type, _, _ in w.heap]
+    return lines + life_declarations(w)
 
 
 def clean_up(w: Writer) -> list[str]:
     """The end of a function: whatever is still allocated is released."""
     lines = ["done:"] if w.uses_done else []
+    lines += end_lives(w)
     for name, _, printed, given in reversed(w.heap):
         lines.append(f"    {given}bp_release(ctx, {name}, {string_literal(printed)});")
     return lines
@@ -112,7 +115,7 @@ def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
     text = w.scalar(offset)[0]
     name = w.declare(s.name, f"{c_type} *", short=False)
     base = f"(char *){found.text}" if found.c_type != "char *" else found.text
-    place = base if text == "0" else f"{base} + {text}"
+    place = guarded_place(sw, s, base if text == "0" else f"{base} + {text}")
     w.line(f"/* {_describe(sw, s, f'in {arena.name}')} */")
     w.line(f"{c_type} *const {name} = ({c_type} *)({place});")
     sw.write(s.body)

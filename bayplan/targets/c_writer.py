@@ -73,6 +73,8 @@ class Unit:
         self.externs: dict[str, str] = {}
         # Functions of external stages, by symbol; see c_extern.
         self.extern_functions: dict[str, Any] = {}
+        # C names of the pipelines that are called, by the id of the Callee.
+        self.callee_names: dict[int, str] = {}
         self.globals: dict[str, str] = {}
         self.constants: dict[str, Binding] = {}
         self.used_names: set[str] = {name}
@@ -121,6 +123,10 @@ class Writer:
         # Of heap allocations: C name, element type, name for the hooks, when to release it.
         self.heap: list[tuple[str, str, str, str]] = []
         self.offsets: dict[int, str] = {}  # array that a Placement's offsets are in, by its id
+        # Records of lives in builds with guards (see c_sanitize), by alias.
+        self.lives: dict[str, str] = {}
+        self.all_lives: list[str] = []
+        self.sites_of_lives: dict[str, Any] = {}
         self.loop_depth = 0
         self.many_chunks = False
         self.lane_by_lane = False
