@@ -94,6 +94,13 @@ _ALL = (
         "CFLAGS", "str", "", "Flags added at the end of each compiler command.", changes_code=True
     ),
     Setting("VERIFY", "bool", False, "Check the form of the program between any two passes."),
+    Setting(
+        "STORAGE_PLAN",
+        "bool",
+        True,
+        "Place temporaries in arenas. 0: each one has memory of its own, to look for faults.",
+        changes_code=True,
+    ),
     Setting("DUMP_DIR", "path", None, "Write the program after each pass into this folder."),
     Setting("RANDOM_PROGRAMS", "int", 300, "Random programs in a run of Bayplan's own tests."),
     Setting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayplan import settings
 from bayplan.ir import build
 from bayplan.ir.errors import AllocationTooLarge, ErrorSite
 from bayplan.ir.exprs import Call, CallKind, Expr, Variable
@@ -43,7 +44,10 @@ def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     holders = _Holders()
     outside = _lets_outside(stmt, holders)
     alignment = getattr(lowering.target, "storage_alignment", ALIGNMENT)
-    planned = make_plan(lives, outside, lowering.outputs[0], lowering.unique_name, alignment)
+    title, share = lowering.outputs[0], bool(settings.value("STORAGE_PLAN"))
+    planned = make_plan(
+        lives, outside, title, lowering.unique_name, alignment, share=share
+    )
     lowering.plan = planned.plan
     if planned.plan.call_arena is None:
         return stmt

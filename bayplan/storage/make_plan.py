@@ -51,6 +51,8 @@ def make_plan(
     title: str,
     unique_name: Callable[[str], str],
     alignment: int,
+    *,
+    share: bool = True,
 ) -> Planned:
     """The plan of the heap temporaries of a statement.
 
@@ -60,8 +62,9 @@ def make_plan(
         title: what the call's arena is named after.
         unique_name: gives a name like the wanted one that nothing has.
         alignment: bytes that members are aligned to.
+        share: False leaves each temporary with memory of its own.
     """
-    return _Maker(lives, outside, title, unique_name, alignment).run()
+    return _Maker(lives, outside, title, unique_name, alignment).run(share)
 
 
 class _Maker:
@@ -83,13 +86,13 @@ class _Maker:
         self.unplanned: list[str] = []
         self.result = Planned(StoragePlan((), (), None, (), (), ()))
 
-    def run(self) -> Planned:
+    def run(self, share: bool) -> Planned:
         temporaries = {life: _temporary(life) for life in self.lives.lives}
         planned = []
         for life, temporary in temporaries.items():
             if life.kind is not MemoryType.Heap or life.begin == life.end:
                 continue
-            extents = self.sizes.extents_of(life)
+            extents = self.sizes.extents_of(life) if share else None
             if extents is None:
                 self.unplanned.append(life.name)
                 continue

@@ -50,7 +50,9 @@ def test_the_peak_is_what_the_allocator_counts(name: str) -> None:
     assert report.exact
     assert report.peak_bytes == counts.peak_bytes
     assert report.allocations == counts.allocations
-    assert report.floor_bytes <= report.peak_bytes <= report.sum_bytes
+    # Each temporary is aligned to a cache line, in the arena and in that of its worker.
+    assert report.floor_bytes <= report.peak_bytes <= 1.02 * report.floor_bytes
+    assert report.floor_bytes <= report.sum_bytes
     assert counts.live_bytes == 0
 
 
