@@ -13,10 +13,10 @@ from bayplan.runtime import read_sources
 SANITIZED = "-fsanitize=thread"
 
 
-def run_native(main: str, folder: Path, *flags: str, timeout: float = 120) -> str:
-    """Builds the runtime followed by `main` and runs it; what it prints.
+def build_native(main: str, folder: Path, *flags: str) -> Path:
+    """Builds the runtime followed by `main`; the program.
 
-    The test is skipped where the sanitizer of the flags does not work.
+    The test is skipped where the compiler has not the sanitizer of the flags.
     """
     compiler = shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -32,9 +32,15 @@ def run_native(main: str, folder: Path, *flags: str, timeout: float = 120) -> st
     if done.returncode and SANITIZED in flags and "tsan" in done.stderr:
         pytest.skip("no thread sanitizer")
     assert done.returncode == 0, done.stderr[-3000:]
+    return program
+
+
+def run_native(main: str, folder: Path, *flags: str, timeout: float = 120) -> str:
+    """Builds and runs a program; what it prints."""
+    program = str(build_native(main, folder, *flags))
     # Older thread sanitizers know few layouts of the address space.
     fixed = shutil.which("setarch") if SANITIZED in flags else None
-    run = [fixed, "-R", str(program)] if fixed else [str(program)]
+    run = [fixed, "-R", program] if fixed else [program]
     done = subprocess.run(run, capture_output=True, text=True, timeout=timeout)
     if "unexpected memory mapping" in done.stderr:
         pytest.skip("the thread sanitizer does not start here")
