@@ -129,8 +129,9 @@ def run(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
     default="c",
     show_default=True,
     metavar="KIND,...",
-    help="c (source), h (header), o (object), a (static library), s (assembly), stmt (the lowered "
-    "program), loops (the loop nest).",
+    help="c (source), h (header), o (object), a (static library), s (assembly), runtime "
+    "(source that every program may be linked with), stmt (the lowered program), loops (the loop "
+    "nest).",
 )
 @click.option("--name", "function_name", help="Name of the C function. Default: the program's.")
 @click.option(

@@ -21,6 +21,7 @@ SUFFIXES = {
     "o": ".o",
     "a": ".a",
     "s": ".s",
+    "runtime": ".runtime.c",
 }
 _OUTPUTS = {
     "c": "c_source",
@@ -30,7 +31,7 @@ _OUTPUTS = {
     "a": "static_library",
     "s": "assembly",
 }
-_TEXTS = ("c", "stmt", "loops", "h")
+_TEXTS = ("c", "stmt", "loops", "h", "runtime")
 
 
 def emit_program(spec: str, output: Path | None, emit: str, flags: dict[str, Any]) -> None:
@@ -106,9 +107,12 @@ def _arguments(program: Program, order: str | None) -> list[Any] | None:
 
 
 def _make_text(program: Program, ahead: Any, kind: str) -> str:
+    from bayplan.build.ahead_of_time import weak_runtime_source
     from bayplan.ir.printer import print_node
 
-    if kind == "c":
+    if kind == "runtime":
+        text = weak_runtime_source()
+    elif kind == "c":
         text = ahead.emission.source
     elif kind == "h":
         text = ahead.header()
@@ -128,8 +132,9 @@ def _write_files(program: Program, ahead: Any, paths: dict[str, Path]) -> None:
         except OSError as error:
             raise CommandError(f"{path}: cannot be written: {error.strerror}", 1) from error
     ahead.write({OutputFileType[_OUTPUTS[k]]: p for k, p in paths.items() if k in _OUTPUTS})
-    if "loops" in paths:
-        paths["loops"].write_text(_make_text(program, ahead, "loops"), "utf-8")
+    for kind in ("loops", "runtime"):
+        if kind in paths:
+            paths[kind].write_text(_make_text(program, ahead, kind), "utf-8")
 
 
 def _describe(

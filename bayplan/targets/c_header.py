@@ -200,14 +200,34 @@ def _title(emission: Emission, size: int | None, stack_bytes: int | None) -> str
             "Memory, workers and messages come from bp_default_context(): alloc, release,"
         )
         lines.append("parallel_for, print. bp_format_error tells the error of the last call.")
-    if size is None:
-        lines.append(
-            f"{emission.name}_workspace_bytes says how many bytes of temporaries a call needs."
-        )
-    else:
-        lines.append(f"Each call needs {size} bytes for temporaries.")
+    lines += _bytes_in_words(emission, size)
     body = "\n".join([f" * {comment(line)}".rstrip() for line in lines])
     return f"/*\n{body}\n */"
+
+
+def _bytes_in_words(emission: Emission, size: int | None) -> list[str]:
+    """What a call takes for temporaries, as a number or as a formula of the call's sizes."""
+    from bayplan.storage.formula import write_formulas
+
+    plan = emission.program.plan
+    if plan is None or size == 0:
+        return ["", "A call needs no memory for temporaries."]
+    if plan.unplanned:
+        names = ", ".join(plan.unplanned)
+        return ["", f"The bytes of {names} depend on data, so they are not known before the call."]
+    formulas = write_formulas(plan)
+    lines = ["", "Temporaries, each but the last rounded up to a multiple of the alignment:"]
+    for temporary, text in zip(plan.temporaries, formulas.sizes, strict=True):
+        if temporary.arena and not temporary.slots_of:
+            lines.append(f"  {temporary.name}: {text}")
+    lines += [f"  where {name} = {text}" for name, text in formulas.terms]
+    total = formulas.peak or formulas.floor
+    if size is not None:
+        lines.append(f"Bytes of each call: {size}")
+    elif total:
+        lines.append(f"Bytes of a call: {'' if formulas.peak else 'at least '}{total}")
+    lines.append(f"{emission.name}_workspace_bytes gives the number.")
+    return lines
 
 
 def _describe(argument: Argument) -> str:

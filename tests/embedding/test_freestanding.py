@@ -92,6 +92,10 @@ _START = """
 #include "fixed.h"
 #include "busy.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* No C library: what the compiler may demand, and the way out. */
 void *memcpy(void *to, const void *from, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) ((volatile char *)to)[i] = ((const char *)from)[i];
@@ -165,12 +169,17 @@ static void start(void) {
 
 __asm__(".globl _start\\n_start:\\n    andq $-16, %rsp\\n    call start_here\\n");
 __attribute__((used)) void start_here(void) { start(); }
+
+#ifdef __cplusplus
+}
+#endif
 """
 
 
 @needs_x86_linux
+@pytest.mark.parametrize("language", ["c", "c++"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_a_program_without_a_c_library(tmp_path: Path, compiler: str) -> None:
+def test_a_program_without_a_c_library(tmp_path: Path, compiler: str, language: str) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
     target = hl.Target("x86-64-noos-sse41-user_context")
@@ -180,8 +189,13 @@ def test_a_program_without_a_c_library(tmp_path: Path, compiler: str) -> None:
         func.compile_to_c(str(tmp_path / f"{name}.c"), given, name, target)
         func.compile_to_header(str(tmp_path / f"{name}.h"), given, name, target)
     (tmp_path / "start.c").write_text(_START)
+    flags = ["-O1", *FREESTANDING, f"-I{tmp_path}"]
+    standard = ["-std=c11"] if language == "c" else ["-std=c++20", "-fno-exceptions", "-fno-rtti",
+                                                      "-Wno-missing-field-initializers"]
+    run([compiler, "-x", language, *standard, *flags, "-c", tmp_path / "start.c",
+         "-o", tmp_path / "start.o"])  # fmt: skip
     program = tmp_path / "start"
-    sources = [tmp_path / f"{name}.c" for name in ("start", "fixed", "busy")]
-    run([compiler, "-std=c11", "-O1", *FREESTANDING, "-static", "-nostartfiles", f"-I{tmp_path}",
+    sources = [tmp_path / f"{name}.c" for name in ("fixed", "busy")]
+    run([compiler, "-std=c11", *flags, "-static", "-nostartfiles", tmp_path / "start.o",
          *sources, "-o", program])  # fmt: skip
     assert subprocess.run([program], timeout=60).returncode == 42
