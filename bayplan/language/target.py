@@ -44,6 +44,10 @@ _AVX512_FULL = (
 )
 
 
+STACK_BUDGET_BYTES = 64 * 1024
+STORAGE_ALIGNMENT = 64
+
+
 class Target:
     """An operating system, an architecture and the features of a processor.
 
@@ -52,9 +56,18 @@ class Target:
         arch: a TargetArch.
         bits: 32 or 64.
         rest: a TargetProcessorTune, a list of TargetFeatures, or both.
+
+    Attributes:
+        stack_budget_bytes: the most that temporaries alive together take on the stack of one
+            thread; "stack_bytes_N" in the target's text.
+        storage_alignment: bytes that temporaries in memory are aligned to, a power of two up to
+            64; "storage_align_N" in the text.
     """
 
-    __slots__ = ("os", "arch", "bits", "processor_tune", "_features")
+    __slots__ = (
+        "os", "arch", "bits", "processor_tune", "_features", "stack_budget_bytes",
+        "storage_alignment",
+    )
 
     def __init__(self, os: Any = None, arch: Any = None, bits: int = 0, *rest: Any) -> None:
         self.os = TargetOS.OSUnknown
@@ -62,6 +75,8 @@ class Target:
         self.bits = bits
         self.processor_tune = TargetProcessorTune.TuneGeneric
         self._features: frozenset[TargetFeature] = frozenset()
+        self.stack_budget_bytes = STACK_BUDGET_BYTES
+        self.storage_alignment = STORAGE_ALIGNMENT
         if os is None:
             return
         if isinstance(os, str):
@@ -91,6 +106,8 @@ class Target:
         self.bits = other.bits
         self.processor_tune = other.processor_tune
         self._features = other._features
+        self.stack_budget_bytes = other.stack_budget_bytes
+        self.storage_alignment = other.storage_alignment
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Target) and self._key() == other._key()
@@ -99,7 +116,8 @@ class Target:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.os, self.arch, self.bits, self.processor_tune, self._features)
+        storage = (self.stack_budget_bytes, self.storage_alignment)
+        return (self.os, self.arch, self.bits, self.processor_tune, self._features, storage)
 
     def features(self) -> frozenset[TargetFeature]:
         """All features that are set."""
@@ -136,6 +154,28 @@ class Target:
         """The same target with a feature less."""
         result = Target(self)
         result.set_feature(feature, False)
+        return result
+
+    def with_stack_budget(self, size_bytes: int) -> Target:
+        """The same target with another limit for temporaries on the stack of a thread."""
+        if size_bytes < 0:
+            raise DefinitionError(f"a stack budget of {size_bytes} bytes is negative")
+        result = Target(self)
+        result.stack_budget_bytes = size_bytes
+        return result
+
+    def with_storage_alignment(self, alignment: int) -> Target:
+        """The same target with another alignment of temporaries in memory.
+
+        Less than the 64 bytes of a cache line saves padding where memory is scarce.
+        """
+        if not 1 <= alignment <= STORAGE_ALIGNMENT or alignment & (alignment - 1):
+            raise DefinitionError(
+                f"temporaries cannot be aligned to {alignment} bytes: a power of two from 1 to "
+                f"{STORAGE_ALIGNMENT} is needed"
+            )
+        result = Target(self)
+        result.storage_alignment = alignment
         return result
 
     def has_gpu_feature(self) -> bool:
@@ -201,7 +241,12 @@ class Target:
         parts = [self.arch.value, str(self.bits), self.os.value]
         if self.processor_tune is not TargetProcessorTune.TuneGeneric:
             parts.append(self.processor_tune.value)
-        return "-".join(parts + sorted([f.value for f in self._features]))
+        parts += sorted([f.value for f in self._features])
+        if self.stack_budget_bytes != STACK_BUDGET_BYTES:
+            parts.append(f"stack_bytes_{self.stack_budget_bytes}")
+        if self.storage_alignment != STORAGE_ALIGNMENT:
+            parts.append(f"storage_align_{self.storage_alignment}")
+        return "-".join(parts)
 
     @staticmethod
     def validate_target_string(name: str) -> bool:
@@ -240,6 +285,10 @@ def parse_target(text: str) -> Target:
             result.processor_tune = names[2][token]  # type: ignore[assignment]
         elif token in names[3]:
             features.add(names[3][token])  # type: ignore[arg-type]
+        elif token.startswith("stack_bytes_") and token[12:].isdigit():
+            result = result.with_stack_budget(int(token[12:]))
+        elif token.startswith("storage_align_") and token[14:].isdigit():
+            result = result.with_storage_alignment(int(token[14:]))
         else:
             raise DefinitionError(
                 f'"{text}" does not name a target: "{token}" is none of its words',

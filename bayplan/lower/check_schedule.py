@@ -21,13 +21,19 @@ _ORDERED = frozenset([ForKind.Serial, ForKind.Unrolled, ForKind.Extern])
 
 
 class Site:
-    """A loop in which a Func may be computed."""
+    """A loop in which a Func may be computed.
 
-    __slots__ = ("is_parallel", "level")
+    Attributes:
+        is_parallel: its iterations run at once.
+        has_slots: whoever runs them has storage of its own.
+    """
 
-    def __init__(self, level: LoopLevel, is_parallel: bool) -> None:
+    __slots__ = ("has_slots", "is_parallel", "level")
+
+    def __init__(self, level: LoopLevel, kind: ForKind) -> None:
         self.level = level
-        self.is_parallel = is_parallel
+        self.is_parallel = kind not in _ORDERED
+        self.has_slots = kind is ForKind.Parallel
 
 
 def check_outputs(outputs: Sequence[Function]) -> None:
@@ -186,10 +192,10 @@ def check_levels(
                 f"storage of {function.name}: it is computed inside that loop and stored outside"
             )
     for site in sites[hoist + 1 : compute + 1] if compute >= 0 and not races else []:
-        if site.is_parallel:
+        if site.is_parallel and not site.has_slots:
             races.append(
-                f"the iterations of the parallel or vectorized loop {site.level} would share the "
-                f"storage of {function.name}: it is computed inside that loop and hoisted outside"
+                f"the lanes or threads of the loop {site.level} would share the storage of "
+                f"{function.name}: it is computed inside that loop and hoisted outside"
             )
     if races or compute < 0:
         raise ScheduleError(
@@ -222,7 +228,7 @@ def _find_sites(name: str, stmt: Stmt, calls: CallIndex) -> list[Site]:
         if isinstance(node, For):
             visit(node.min)
             visit(node.extent)
-            stack.append(Site(_level_of_loop(node.name), node.kind not in _ORDERED))
+            stack.append(Site(_level_of_loop(node.name), node.kind))
             visit(node.body)
             stack.pop()
         elif isinstance(node, Expr):

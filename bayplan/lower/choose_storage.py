@@ -10,11 +10,9 @@ from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import Allocate, For, Stmt, Store
 from bayplan.ir.walk import Rewriter, free_variables, iterate
+from bayplan.language.target import STACK_BUDGET_BYTES
 from bayplan.lower.context import Lowering
 from bayplan.storage.plan import KindChoice
-
-STACK_BUDGET_BYTES: Final = 16 * 1024
-"""The most that temporaries alive together take on the stack of one thread."""
 
 REGISTER_BYTES: Final = 512
 """The largest temporary of kind Auto that is put into registers."""
@@ -98,7 +96,8 @@ class _Choose(Rewriter):
             return asked
         if asked is MemoryType.Auto and size <= REGISTER_BYTES and _indexed_by_constants(node):
             return MemoryType.Register
-        budget = getattr(self.lowering.target, "stack_budget_bytes", STACK_BUDGET_BYTES)
+        target = self.lowering.target
+        budget = STACK_BUDGET_BYTES if target is None else target.stack_budget_bytes
         if inner + size <= budget:
             return MemoryType.Stack
         if asked is MemoryType.Stack:

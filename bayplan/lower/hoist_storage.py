@@ -26,7 +26,8 @@ def hoist_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     Order: after flatten_storage; before choose_storage.
 
     Raises:
-        ScheduleError: A size has no bound over the loops, or a loop in between is not serial.
+        ScheduleError: A size has no bound over the loops, or a loop in between has lanes or
+            threads that would share the storage.
     """
     return _Hoist(lowering)(stmt)
 
@@ -43,12 +44,7 @@ class _Hoist(Rewriter):
 
     def rewrite_HoistedStorage(self, node: HoistedStorage) -> Stmt:
         taker = _TakeAllocations(node.name, self.lowering)
-        body = taker(self(node.body))
-        for allocate in taker.taken.values():
-            children = list(allocate.children())
-            children[-1] = body
-            body = allocate.with_children(children)
-        return body
+        return taker.put_around(taker(self(node.body)))
 
 
 class _TakeAllocations(Rewriter):
@@ -63,7 +59,14 @@ class _TakeAllocations(Rewriter):
         self.taken: dict[str, Allocate] = {}
         self.lets: dict[str, Expr] = {}
         self.loops: dict[str, Interval] = {}
-        self.parallel = ""
+        self.shared = ""
+
+    def put_around(self, body: Stmt) -> Stmt:
+        """The statement within the allocations that were taken."""
+        for allocate in self.taken.values():
+            body = allocate.with_body(body)
+        self.taken = {}
+        return body
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -80,24 +83,37 @@ class _TakeAllocations(Rewriter):
         return node if body is node.body else LetStmt(node.name, node.value, body)
 
     def rewrite_For(self, node: For) -> Stmt:
-        saved = self.parallel
+        if node.kind is ForKind.Parallel:
+            return self._in_parallel(node)
+        saved = self.shared
         if node.kind not in (ForKind.Serial, ForKind.Unrolled):
-            self.parallel = node.name
+            self.shared = node.name
         low = bounds_of_expr_in_scope(self._expand(node.min), self.loops).min
         last = bounds_of_expr_in_scope(self._expand(node.min + node.extent - 1), self.loops).max
         self.loops[node.name] = Interval(low, last)
         body = self(node.body)
         del self.loops[node.name]
-        self.parallel = saved
+        self.shared = saved
+        return node if body is node.body else node.with_children([node.min, node.extent, body])
+
+    def _in_parallel(self, node: For) -> Stmt:
+        """Iterations that run at once need storage of their own: it stays in the loop.
+
+        There plan_storage makes it a part of the arena of a worker, which is taken once a call.
+        """
+        loops, taken = self.loops, self.taken
+        self.loops, self.taken = {}, {}
+        body = self.put_around(self(node.body))
+        self.loops, self.taken = loops, taken
         return node if body is node.body else node.with_children([node.min, node.extent, body])
 
     def rewrite_Allocate(self, node: Allocate) -> Stmt:
         if func_of_storage(node.name, self.lowering) != self.func:
             return self.rebuild(node)  # type: ignore[no-any-return]
         where = self.lowering.where(self.func)
-        if self.parallel:
+        if self.shared:
             raise ScheduleError(
-                f"the storage of {self.func} cannot be hoisted out of the loop {self.parallel}, "
+                f"the storage of {self.func} cannot be hoisted out of the loop {self.shared}, "
                 "whose iterations run at once and would share it",
                 where,
             )

@@ -43,7 +43,8 @@ def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     lives = find_lives(stmt)
     holders = _Holders()
     outside = _lets_outside(stmt, holders)
-    alignment = getattr(lowering.target, "storage_alignment", ALIGNMENT)
+    target = lowering.target
+    alignment = ALIGNMENT if target is None else target.storage_alignment
     title, share = lowering.outputs[0], bool(settings.value("STORAGE_PLAN"))
     planned = make_plan(
         lives, outside, title, lowering.unique_name, alignment, share=share

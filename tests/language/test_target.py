@@ -16,6 +16,7 @@ TEXTS = [
     "x86-64-linux-avx512_knl",
     "arm-64-linux",
     "arm-32-android-cuda-debug-jit-opencl",
+    "x86-64-linux-avx2-stack_bytes_4096-storage_align_16",
 ]
 
 
@@ -67,3 +68,14 @@ def test_texts_that_are_no_target(text: str) -> None:
 def test_a_target_without_a_machine_has_no_vectors() -> None:
     with pytest.raises(hl.DefinitionError, match="arch_unknown"):
         hl.Target().natural_vector_size(hl.UInt(8))
+
+
+def test_storage_of_a_target() -> None:
+    host = hl.Target("host")
+    assert (host.stack_budget_bytes, host.storage_alignment) == (65536, 64)
+    small = host.with_stack_budget(1024).with_storage_alignment(16)
+    assert hl.Target(str(small)) == small != host
+    assert (small.stack_budget_bytes, small.storage_alignment) == (1024, 16)
+    for alignment in (0, 24, 128):
+        with pytest.raises(hl.DefinitionError, match=f"aligned to {alignment} bytes"):
+            host.with_storage_alignment(alignment)

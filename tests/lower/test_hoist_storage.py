@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.ir.errors import ScheduleError
+from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For
 from bayplan.ir.walk import iterate
 from tests.lower.run_lowered import run
@@ -41,7 +42,17 @@ def test_size_is_the_greatest_over_the_loops() -> None:
     assert [hoisted.output[i] for i in range(40)] == flat
 
 
-@pytest.mark.parametrize("schedule", ["parallel", "vector"])
-def test_iterations_that_run_at_once_cannot_share_storage(schedule: str) -> None:
+def test_storage_stays_inside_a_parallel_loop() -> None:
+    plain = run(triangle, [8, 5])
+    hoisted = run(triangle, [8, 5], "hoist_storage", schedule="parallel")
+    loop = next(n for n in iterate(hoisted.statement) if type(n) is For)
+    assert loop.kind is ForKind.Parallel
+    first = next(n for n in iterate(loop.body) if type(n) in (Allocate, For))
+    assert type(first) is Allocate
+    flat = [plain.output[x, y] for y in range(5) for x in range(8)]
+    assert [hoisted.output[i] for i in range(40)] == flat
+
+
+def test_lanes_cannot_share_storage() -> None:
     with pytest.raises(ScheduleError):
-        run(triangle, [8, 5], "hoist_storage", schedule=schedule)
+        run(triangle, [8, 5], "hoist_storage", schedule="vector")
