@@ -31,7 +31,8 @@ def guard_temporaries(stmt: Stmt, lowering: Lowering) -> Stmt:
 
 def is_sanitized(target: Any) -> bool:
     """Whether code for this target poisons and guards its temporaries."""
-    return target is not None and target.has_feature(TargetFeature.ASAN)
+    has_feature = getattr(target, "has_feature", None)
+    return has_feature is not None and bool(has_feature(TargetFeature.ASAN))
 
 
 def has_guards(s: Allocate) -> bool:
