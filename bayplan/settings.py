@@ -93,7 +93,12 @@ _ALL = (
     Setting(
         "CFLAGS", "str", "", "Flags added at the end of each compiler command.", changes_code=True
     ),
-    Setting("VERIFY", "bool", False, "Check the form of the program between any two passes."),
+    Setting(
+        "VERIFY",
+        "bool",
+        False,
+        "Check the form of the program between any two passes, and its storage plan.",
+    ),
     Setting(
         "STORAGE_PLAN",
         "bool",
