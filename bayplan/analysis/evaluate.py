@@ -29,6 +29,7 @@ from bayplan.ir.exprs import (
     Not,
     Or,
     Select,
+    StringImm,
     Sub,
     Variable,
 )
@@ -154,11 +155,28 @@ class _Evaluator:
     def _call(self, e: Call) -> Number:
         if e.is_intrinsic("if_then_else") and len(e.args) == 3:
             return self(e.args[1] if self(e.args[0]) else e.args[2])
+        if e.name == "callee_lines":
+            workers = self.values.get("workers()")
+            if workers is None:
+                raise Unknown("the number of workers")
+            found: Number = e.target.workspace_lines([self(a) for a in e.args], int(workers))
+            return found
+        if e.name == "largest_over":
+            return self._largest_over(e)
         operation = _INTRINSICS.get(e.name)
         if operation is None or e.target is not None:
             raise Unknown(f"the value of {e.name}")
         value = operation(*[self(a) for a in e.args])
         return e.type.wrap(value)
+
+
+    def _largest_over(self, e: Call) -> Number:
+        loop, low, extent, value = e.args
+        assert isinstance(loop, StringImm)
+        first = int(self(low))
+        at = range(first, first + int(self(extent)))
+        found = [_Evaluator({**self.values, loop.value: i})(value) for i in at]
+        return max(found, default=0)
 
 
 def evaluate(e: Expr, values: Mapping[str, Number]) -> Number:

@@ -101,6 +101,11 @@ EXTERN: Final[dict[str, str]] = {
     "read",
     "written_buffer": "as read_buffer, of the Func that is computed; its region is written",
     "required_region": "as read_buffer, of an image: says what is read of it, and is not passed",
+    "callee_workspace": "(lines): handle, the memory of a callee's temporaries, so many times 64 "
+    "bytes; later (element, lines), as a buffer begins",
+    "callee_lines": "(value...): int32, the size of the workspace of the Callee `target`, whose "
+    "size_parameters have these values, in lines of 64 bytes; too large ones stay too large",
+    "give_bytes": "(bytes): int32, hands the bytes of a workspace to who asked for them",
     "query_extern": "(query_buffer or scalar...): handle, asks the C function `target` which "
     "regions it needs; a result other than 0 ends the call",
     "query_buffer": "(zero of the element type, min, extent, stride...): handle, a buffer without "

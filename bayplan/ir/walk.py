@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar, cast
 
-from bayplan.ir.exprs import Expr, Let, Variable
+from bayplan.ir.exprs import Call, Expr, Let, StringImm, Variable
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import For, LetStmt, Stmt
 
@@ -207,6 +207,10 @@ def free_variables(e: Expr) -> frozenset[str]:
             child_free = free_variables(cast(Expr, child))
             if child_free and not child_free <= result:
                 result = result | child_free if result else child_free
+        if type(e) is Call and e.name == "largest_over":
+            # It binds its loop.
+            loop = e.args[0]
+            result = result - {loop.value} if isinstance(loop, StringImm) else result
     e._free = result
     return result
 

@@ -8,7 +8,7 @@ definitions finds the Funcs, images and parameters that the stage uses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -129,13 +129,18 @@ class ExternDefinition:
         symbol: its name in C.
         func: name of the Func.
         callee: None, or the Pipeline or Func whose program is the function.
+        keys: for a callee, which of its inputs each argument is: a Parameter, a name, or None
+            for the next one in order of name.
+        lowered: the callee's program, once it is lowered; kept with the copy of one lowering.
         parameters: for each argument, outputs last, (element type, dimensions); dimensions is
             None for a scalar.
         outputs: how many of the last are outputs.
         where: the user's line.
     """
 
-    __slots__ = ("callee", "func", "outputs", "parameters", "symbol", "where")
+    __slots__ = (
+        "callee", "func", "keys", "lowered", "outputs", "parameters", "symbol", "where",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -152,6 +157,8 @@ class ExternDefinition:
         self.parameters = parameters
         self.outputs = outputs
         self.where = where
+        self.keys: tuple[Any, ...] = ()
+        self.lowered: Any = None
 
     def __repr__(self) -> str:
         return f"<extern {self.symbol}>"
@@ -160,7 +167,7 @@ class ExternDefinition:
 def define_extern(
     function: Function,
     name: Any,
-    arguments: Sequence[Any],
+    arguments: Sequence[Any] | Mapping[Any, Any],
     types: Any,
     shape: Any,
     mangling: Any,
@@ -171,30 +178,33 @@ def define_extern(
     Args:
         function: the Func.
         name: of the C function; or a Pipeline or Func that is called.
-        arguments: see `ExternFuncArgument`.
+        arguments: see `ExternFuncArgument`; for a callee perhaps by its inputs or their names.
         types: element type, or a list of one for each value.
         shape: number of dimensions, or the Vars of the Func.
         mangling: only names as C spells them.
         device_api: only the host.
     """
     _check_definable(function, name, mangling, device_api)
+    symbol, callee = _callee(function, name)
+    if callee is not None:
+        types, shape = _outputs_of(function, callee, types, shape)
+    if types is None or shape is None:
+        raise TypeError("define_extern() needs the types and the number of dimensions")
     output_types = [types] if isinstance(types, Type) else list(types)
     if not output_types:
         raise DefinitionError(f"{function.name} needs at least one type")
     args = _var_names(shape)
-    nodes: list[Expr] = []
-    for argument in arguments:
-        nodes.extend(ExternFuncArgument(argument).nodes())
+    nodes, keys = _argument_nodes(function, arguments, callee)
     _check_nodes(function, nodes, args)
     check_required(function, output_types, len(args))
     freeze_called(function, nodes)
     where = user_line()
     parameters = [_parameter(node) for node in nodes]
     parameters += [(t, len(args)) for t in output_types]
-    symbol, callee = _callee(name)
     extern = ExternDefinition(
         symbol, function.name, callee, tuple(parameters), len(output_types), where
     )
+    extern.keys = keys
     function.where = where
     function.args = list(args)
     function.schedule.storage_dims = [StorageDim(arg) for arg in args]
@@ -215,11 +225,63 @@ def define_extern(
     changes.bump()
 
 
-def _callee(name: Any) -> tuple[str, Any]:
+def _callee(function: Function, name: Any) -> tuple[str, Any]:
     if isinstance(name, str):
         return name, None
-    functions = name._functions()
-    return functions[0].name, name
+    called = name._functions()
+    for f in called:
+        if f.init is None:
+            raise DefinitionError(f"{f.name} is not defined yet, so {function.name} cannot call it")
+        if f is function:
+            raise DefinitionError(f"{function.name} cannot call itself")
+        f.frozen = True
+    return called[0].name, name
+
+
+def _outputs_of(function: Function, callee: Any, types: Any, shape: Any) -> tuple[Any, Any]:
+    """Types and dimensions of the values of a callee, which those that are given must be."""
+    called = callee._functions()
+    found = [t for f in called for t in f.output_types]
+    given = [types] if isinstance(types, Type) else types
+    if given is not None and list(given) != found:
+        raise TypeMismatchError(
+            f"{function.name} is to hold {', '.join([str(t) for t in given])}, but what it calls "
+            f"gives {', '.join([str(t) for t in found])}"
+        )
+    ranks = sorted({f.dimensions() for f in called})
+    rank = None if shape is None else shape if isinstance(shape, int) else len(shape)
+    if len(ranks) != 1 or rank not in (None, ranks[0]):
+        raise DefinitionError(
+            f"the outputs that {function.name} calls for have "
+            f"{' and '.join([str(r) for r in ranks])} dimensions"
+            + ("" if rank is None else f", not {rank}")
+        )
+    return found, ranks[0] if shape is None else shape
+
+
+def _argument_nodes(
+    function: Function, arguments: Any, callee: Any
+) -> tuple[list[Expr], tuple[Any, ...]]:
+    """The nodes of the arguments, and which inputs of a callee they are."""
+    nodes: list[Expr] = []
+    keys: list[Any] = []
+    if isinstance(arguments, Mapping):
+        if callee is None:
+            raise DefinitionError(
+                f"the C function of {function.name} has no names for its arguments: give a list"
+            )
+        items = list(arguments.items())
+    else:
+        items = [(None, argument) for argument in arguments]
+    for key, argument in items:
+        if key is not None and not isinstance(key, str):
+            key = key.parameter()
+        found = ExternFuncArgument(argument).nodes()
+        if key is not None and len(found) != 1:
+            raise DefinitionError(f"a Tuple-valued Func is {len(found)} arguments, not one")
+        nodes += found
+        keys += [key] * len(found)
+    return nodes, tuple(keys)
 
 
 def _check_definable(function: Function, name: Any, mangling: Any, device_api: Any) -> None:

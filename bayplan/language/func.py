@@ -218,7 +218,7 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
     def define_extern(
         self,
         function_name: Any,
-        params: Sequence[Any],
+        params: Any = (),
         types: Any = None,
         dimensionality: Any = None,
         mangling: Any = None,
@@ -230,9 +230,11 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
         Args:
             function_name: the C function; or a Pipeline or Func, whose program is called.
             params: the arguments of the function: Funcs, Buffers, ImageParams, scalars, or
-                ExternFuncArguments of them. The buffers of the values follow.
-            types: the element type, or a list of one for each value.
-            dimensionality: the number of dimensions, or the Vars.
+                ExternFuncArguments of them. The buffers of the values follow. Of a pipeline in
+                the order of its inputs' names; or a dict from inputs, or their names, to what
+                they are, and inputs left out are inputs of this pipeline too.
+            types: the element type, or a list of one for each value; a pipeline knows its own.
+            dimensionality: the number of dimensions, or the Vars; a pipeline knows its own.
             mangling: how the name is spelled in the object file; only as in C.
             device_api: where the function runs; only on the host.
             **named: Halide's other names: `type` for `types`, `arguments` for `dimensionality`.
@@ -245,8 +247,6 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
             raise TypeError(
                 f"define_extern() got an unexpected keyword argument {next(iter(named))!r}"
             )
-        if types is None or shape is None:
-            raise TypeError("define_extern() needs the types and the number of dimensions")
         define_extern(
             self._function, function_name, params, types, shape, mangling, device_api
         )

@@ -16,6 +16,7 @@ from typing import Final
 
 from bayplan.analysis.bounds import boxes_touched
 from bayplan.analysis.box import Box
+from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import (
     block,
@@ -42,7 +43,7 @@ from bayplan.ir.errors import (
 from bayplan.ir.exprs import Call, CallKind, Expr, StringImm, Variable
 from bayplan.ir.stmts import AssertStmt, Evaluate, IfThenElse, LetStmt, Stmt
 from bayplan.ir.types import BOOL, INT32, UINT64
-from bayplan.ir.walk import substitute
+from bayplan.ir.walk import iterate, substitute
 from bayplan.language.parameter import Parameter
 from bayplan.lower.collect_arguments import collect_arguments
 from bayplan.lower.context import Lowering
@@ -64,10 +65,38 @@ def add_image_checks(stmt: Stmt, lowering: Lowering) -> Stmt:
     buffers = [a for a in collect_arguments(stmt, lowering) if a.is_buffer()]
     checks = _Checks(lowering, buffers, boxes_touched(body, {}, lowering.func_bounds))
     body = checks.wrap(body)
+    if lowering.regions is not None:
+        _note_regions(lowering, checks, lets)
     for name, value in reversed(lets):
         body = LetStmt(name, substitute(checks.replaced, value), body)
     return body
 
+
+def _note_regions(
+    lowering: Lowering, checks: _Checks, lets: list[tuple[str, Expr]]
+) -> None:
+    """Notes what a call needs of each buffer, where that can be said by its arguments alone."""
+    found: dict[tuple[str, int], tuple[Expr, Expr]] = {}
+    required = dict(checks.required)
+    for argument in checks.buffers:
+        for d in range(argument.dimensions):
+            ends = []
+            for field in ("min", "extent"):
+                e = required[f"{argument.name}.{field}.{d}.required"]
+                for name, value in reversed(lets):
+                    e = substitute({name: value}, e)
+                    if sum([1 for _ in iterate(e)]) > _MOST_NODES:
+                        return
+                if not is_pure(e) or reads_memory(e):
+                    return
+                ends.append(simplify(e))
+            found[argument.name, d] = (ends[0], ends[1])
+    assert lowering.regions is not None
+    lowering.regions.update(found)
+
+
+_MOST_NODES: Final = 400
+"""Beyond so many nodes a region is found at run time rather than by one expression."""
 
 _HOST_TYPES: Final = {
     "buffers_overlap": BOOL,

@@ -13,9 +13,10 @@ from bayplan.ir.types import INT32
 from bayplan.ir.walk import Rewriter, iterate
 from bayplan.language.extern_stage import VALUE
 from bayplan.language.function import Function
+from bayplan.lower.callee_values import image_field, workspace_argument
 from bayplan.lower.context import Lowering
 from bayplan.lower.extern_buffers import Range, buffer_over, is_buffer
-from bayplan.lower.query_extern_stages import image_field, needed_regions
+from bayplan.lower.query_extern_stages import needed_regions
 
 
 def call_extern_stages(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -95,6 +96,7 @@ def call_for_region(function: Function, value: Call) -> Call:
     for k, t in enumerate(function.output_types):
         element = Call(t, function.name, (), CallKind.FUNC, function, k)
         args.append(buffer_over("written_buffer", element, region))
+    args += workspace_argument(function)
     return Call(INT32, "call_extern", (*args, *required), CallKind.INTRINSIC, value.target)
 
 

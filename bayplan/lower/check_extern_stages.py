@@ -26,8 +26,8 @@ def check_extern_stages(lowering: Lowering) -> None:
         if call is None:
             continue
         extern: ExternDefinition = call.target
-        other = known.setdefault(extern.symbol, extern)
-        if other.parameters != extern.parameters and extern.callee is None:
+        other = extern if extern.callee is not None else known.setdefault(extern.symbol, extern)
+        if other.parameters != extern.parameters:
             raise DefinitionError(
                 f"{other.func} and {function.name} call {extern.symbol} with different types",
                 extern.where,

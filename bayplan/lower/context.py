@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.ir.exprs import Call, Variable
+from bayplan.ir.exprs import Call, Expr, Variable
 from bayplan.ir.source import SourceLine
 from bayplan.ir.walk import iterate
 from bayplan.language.function import Function
@@ -27,6 +27,8 @@ class Lowering:
         kinds: by temporary, the kind that was asked for and why it got another one.
         plan: where each temporary lives; from plan_storage on.
         tables: the constant tables of the program; None: Buffers stay arguments.
+        regions: of a pipeline that others call what a call needs of its buffers (see
+            `lower.callee`); None: nobody asks.
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class Lowering:
         "kinds",
         "plan",
         "tables",
+        "regions",
         "_reserved",
         "_used_names",
     )
@@ -55,6 +58,7 @@ class Lowering:
         self.kinds: dict[str, KindChoice] = {}
         self.plan: StoragePlan | None = None
         self.tables: list[Table] | None = None
+        self.regions: dict[tuple[str, int], tuple[Expr, Expr]] | None = None
         self._used_names: dict[str, int] = {}
         self._reserved: frozenset[str] | None = None
 

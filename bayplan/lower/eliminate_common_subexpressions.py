@@ -188,6 +188,8 @@ class _Counter:
                 self._make_certain(child, inner)
         if type(e) is Let:
             self._bound.add(e.name)
+        if type(e) is Call and e.name == "largest_over":
+            self._bound.add(e.args[0].value)  # type: ignore[attr-defined]
         if known is None:
             self.order.append(e)
 
@@ -211,7 +213,7 @@ class _Counter:
 
 
 def _is_buffer(e: Any) -> bool:
-    return type(e) is Call and e.name in ("read_buffer", "written_buffer")
+    return type(e) is Call and e.name in ("read_buffer", "written_buffer", "callee_workspace")
 
 
 def _is_guarded(e: Any, index: int) -> bool:

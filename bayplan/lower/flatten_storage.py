@@ -18,9 +18,11 @@ from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.errors import ErrorSite, FoldError, InternalError
 from bayplan.ir.exprs import Add, Call, CallKind, Const, Expr, Load, Mul, Sub, Variable
+from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import (
     Allocate,
     AssertStmt,
+    Evaluate,
     LetStmt,
     Prefetch,
     Provide,
@@ -28,10 +30,11 @@ from bayplan.ir.stmts import (
     Stmt,
     Store,
 )
-from bayplan.ir.types import INT32, INT64
+from bayplan.ir.types import INT32, INT64, Handle, UInt
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.language.function import Function
 from bayplan.language.parameter import Parameter
+from bayplan.lower.callee import LINE_BYTES
 from bayplan.lower.context import Lowering
 from bayplan.lower.flatten_prefetch import flatten_prefetch
 from bayplan.lower.names import func_of_storage, value_index_of_storage
@@ -207,6 +210,26 @@ class _Flatten(Rewriter):
         source = self._output_source(node.name)
         layout = self._outside_layout(node.name, source, len(args))
         return Load(node.type, node.name, layout.index(args), None, source)
+
+    def rewrite_Evaluate(self, node: Evaluate) -> Stmt:
+        value = node.value
+        if type(value) is Call and value.name == "call_extern":
+            for i, arg in enumerate(value.args):
+                if type(arg) is Call and arg.name == "callee_workspace":
+                    return self._with_workspace(value, i, arg.args[0])
+        return self.rebuild(node)  # type: ignore[no-any-return]
+
+    def _with_workspace(self, call: Call, position: int, lines: Expr) -> Stmt:
+        """A call inside the storage that the temporaries of what it calls lie in."""
+        name = f"{call.target.func}.workspace"
+        lines = self(lines)
+        args = [self(a) for i, a in enumerate(call.args) if i != position]
+        word = UInt(64)
+        begin = Load(word, name, build.int32(0))
+        args.insert(position, Call(Handle(), "callee_workspace", (begin, lines), call.kind))
+        body = Evaluate(Call(call.type, call.name, tuple(args), call.kind, call.target))
+        extents = (lines, build.int32(LINE_BYTES // word.bytes()))
+        return Allocate(name, word, MemoryType.Heap, extents, build.true(), 0, body)
 
     def _buffer(self, node: Call) -> Expr:
         """A buffer for an external function, with the strides of where its elements are."""

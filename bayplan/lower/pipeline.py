@@ -13,6 +13,7 @@ from bayplan.ir.stmts import Allocate, Stmt
 from bayplan.ir.walk import iterate
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
+from bayplan.lower.lower_callees import Callees, lower_callees
 from bayplan.lower.names import func_of_storage
 from bayplan.lower.program import Argument, LoweredProgram, Origin
 
@@ -106,6 +107,7 @@ def lower(
     *,
     keep_stages: bool = False,
     embed: bool = False,
+    callees: Callees | None = None,
 ) -> LoweredProgram:
     """Lowers a pipeline for the driver; to be called within `ir.node.compilation()`.
 
@@ -115,13 +117,15 @@ def lower(
         name: of the entry point.
         keep_stages: keep the statement after each pass in `stages`.
         embed: make Buffers of the algorithm constant tables of the program, not arguments.
+        callees: those lowered so far, where this pipeline is called by another one.
 
     Raises:
         BayplanError: The algorithm or its schedule is at fault.
     """
     run = _Run(keep_stages)
-    lowering = run.timed("prepare", lambda: prepare(functions, target))
-    lowering.tables = [] if embed else None
+    callees = Callees() if callees is None else callees
+    callees.enter(functions)
+    lowering = run.timed("prepare", lambda: prepare(functions, target, callees, embed))
     stmt = run.timed("schedule_functions", lambda: schedule(lowering))
     run.keep("schedule_functions", stmt)
     for pass_name in BEFORE_READABLE:
@@ -142,11 +146,16 @@ def lower(
     program.warnings = lowering.warnings
     program.plan = lowering.plan
     program.kinds = lowering.kinds
+    program.callees = callees.order
+    program.regions = lowering.regions or {}
+    callees.leave()
     return program
 
 
-def prepare(functions: Sequence[Function], target: Any) -> Lowering:
-    """Copies the Funcs of a pipeline, applies wrappers, and orders them."""
+def prepare(
+    functions: Sequence[Function], target: Any, callees: Callees | None = None, embed: bool = False
+) -> Lowering:
+    """Copies the Funcs of a pipeline, applies wrappers, orders them, and lowers what they call."""
     from bayplan.lower.apply_wrappers import apply_wrappers
     from bayplan.lower.build_environment import build_environment
     from bayplan.lower.find_realization_order import find_realization_order
@@ -161,6 +170,10 @@ def prepare(functions: Sequence[Function], target: Any) -> Lowering:
     lowering = Lowering([f.name for f in functions], env, target)
     lowering.order, lowering.fused_groups = find_realization_order(lowering.outputs, env)
     simplify_specializations(env)
+    lowering.tables = [] if embed else None
+    callees = Callees() if callees is None else callees
+    lowering.regions = {} if callees.is_called() else None
+    lower_callees(lowering, callees, embed)
     return lowering
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayplan.ir.exprs import Expr
 from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
 from bayplan.ir.types import Type
@@ -68,11 +69,13 @@ class LoweredProgram:
         plan: where each temporary lives.
         kinds: by temporary, the kind that was asked for and why it got another one.
         tables: Buffers of the algorithm whose elements the program carries.
+        callees: the pipelines it calls (`lower.callee.Callee`), each after those that it calls.
+        regions: of a pipeline that others call, see `Callee`.
     """
 
     __slots__ = (
         "name", "target", "arguments", "body", "readable", "origins", "stages", "timings",
-        "warnings", "plan", "kinds", "tables",
+        "warnings", "plan", "kinds", "tables", "callees", "regions",
     )
 
     def __init__(
@@ -96,3 +99,5 @@ class LoweredProgram:
         self.kinds: dict[str, KindChoice] = {}
         self.plan: StoragePlan | None = None
         self.tables: list[Table] = []
+        self.callees: list[Any] = []
+        self.regions: dict[tuple[str, int], tuple[Expr, Expr]] = {}

@@ -11,7 +11,7 @@ from bayplan.ir.exprs import Call, CallKind, Const, Expr, StringImm, Variable
 from bayplan.ir.stmts import LetStmt, Stmt
 from bayplan.ir.types import INT32, Handle, Type
 from bayplan.language.function import Function
-from bayplan.language.parameter import Parameter
+from bayplan.lower.callee_values import computes_more, image_field, known_regions
 from bayplan.lower.extern_buffers import (
     Range,
     element_of,
@@ -39,6 +39,9 @@ def query_inputs(body: Stmt, function: Function, nested: bool) -> Stmt:
     """As `query_regions`, with the region that is computed taken as it is."""
     call = function.extern()
     assert call is not None
+    known = known_regions(function)
+    if known is not None:
+        return _known_inputs(body, function, known[1])
     query = f"{function.name}.query"
     dimension = 0
     lets: list[tuple[str, Expr]] = []
@@ -64,8 +67,21 @@ def query_inputs(body: Stmt, function: Function, nested: bool) -> Stmt:
     return body
 
 
+def _known_inputs(body: Stmt, function: Function, regions: list[list[Range]]) -> Stmt:
+    """As `query_inputs`, for a callee whose regions are known from its program."""
+    call = function.extern()
+    assert call is not None
+    buffers = [i for i, argument in enumerate(call.args) if is_buffer(argument)]
+    for i, ranges in zip(buffers, regions, strict=True):
+        stem = input_stem(function, i)
+        for d, (low, high) in enumerate(ranges):
+            body = LetStmt(f"{stem}.min.{d}", low, body)
+            body = LetStmt(f"{stem}.max.{d}", high, body)
+    return body
+
+
 def _grow_outputs(body: Stmt, function: Function, nested: bool) -> Stmt:
-    if not function.args:
+    if not function.args or not computes_more(function):
         return body
     query = f"{function.name}.grown"
     dimension = _input_dimensions(function)
@@ -154,12 +170,6 @@ def _query_buffer(element: Call) -> Call:
         else:
             fields += [int32(0)] * 3
     return _buffer_without_memory(element.type, fields)
-
-
-def image_field(element: Call, field: str, dim: int) -> Variable:
-    """The variable of a field of the buffer that an image is."""
-    source = element.target if isinstance(element.target, Parameter) else None
-    return Variable(INT32, f"{element.name}.{field}.{dim}", source)
 
 
 def _buffer_without_memory(t: Type, fields: list[Expr]) -> Call:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
-from bayplan.ir.exprs import Call, CallKind, Const, Expr, Variable
+from bayplan.ir.exprs import Call, Const, Expr, Variable
 from bayplan.ir.intrinsics import STORAGE
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import Allocate
@@ -15,7 +15,7 @@ from bayplan.ir.walk import free_variables
 from bayplan.storage.check_walk import Scope, Use
 
 _MOST_COMBINATIONS: Final = 2048
-_CALLS: Final = frozenset([*STORAGE, "callee_bytes"])
+_CALLS: Final = frozenset([*STORAGE, "callee_lines"])
 _SLOT: Final = "worker_slot()"
 
 
@@ -104,8 +104,8 @@ class Numbers:
         if e.name == "largest_over":
             return self._largest_over(e, scope, loops)
         args = [self.value(a, scope, loops) for a in e.args]
-        if e.name == "callee_bytes":
-            found: int = e.target.workspace_bytes(args, self.workers)
+        if e.name == "callee_lines":
+            found: int = e.target.workspace_lines(args, self.workers)
             return found
         if e.name == "size_in_bytes":
             return size_in_bytes(args[0], args[1], args[2:])

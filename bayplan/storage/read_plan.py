@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
 from bayplan.ir.exprs import Expr
 from bayplan.storage.plan import ALIGNMENT, Arena, PlannedTemporary
 from bayplan.storage.requests import align_up
+
+WORKERS: Final = "workers()"
+"""Among the values of a call: the most tasks of a parallel loop that run at once."""
 
 
 class ArenaNumbers:
@@ -47,6 +51,7 @@ def read_arenas(
         Unknown: a size depends on something that is not among the values.
     """
     found: dict[str, ArenaNumbers] = {}
+    values = {**values, WORKERS: workers}
     for arena in arenas:
         members = arena.temporaries
         sizes = [size_for(m, values, workers, found) for m in members]

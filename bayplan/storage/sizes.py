@@ -8,9 +8,9 @@ from bayplan.analysis.monotonic import Monotonic, is_monotonic
 from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import constant_value, gt, int32, logical_and, true
-from bayplan.ir.exprs import Expr
+from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
 from bayplan.ir.stmts import For, LetStmt
-from bayplan.ir.walk import free_variables, substitute
+from bayplan.ir.walk import free_variables, iterate, substitute
 from bayplan.storage.lives import Life
 from bayplan.storage.places import Place, outward
 
@@ -102,6 +102,9 @@ def _without(e: Expr, around: Place) -> Expr | None:
             return None
         return simplify(substitute({node.name: node.value}, e))
     assert type(node) is For
+    if any(type(n) is Call and n.name == "callee_lines" for n in iterate(e)):
+        args = (StringImm(node.name), node.min, node.extent, e)
+        return Call(e.type, "largest_over", args, CallKind.PURE_INTRINSIC)
     first, last = node.min, simplify(node.min + node.extent - 1)
     direction = is_monotonic(e, node.name)
     if direction is Monotonic.Increasing:

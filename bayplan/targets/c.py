@@ -9,6 +9,7 @@ from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.errors import ErrorSite, OutOfMemory, WorkspaceTooSmall
 from bayplan.ir.node import Node
+from bayplan.targets.c_callee import add_size, entry_name
 from bayplan.targets.c_entry import write_entry
 from bayplan.targets.c_names import sanitise
 from bayplan.targets.c_sanitize import prelude
@@ -68,14 +69,21 @@ class Emission:
     """
 
     def __init__(
-        self, program: LoweredProgram, register_bytes: int, ahead: bool, takes_context: bool
+        self,
+        program: LoweredProgram,
+        register_bytes: int,
+        ahead: bool,
+        takes_context: bool,
+        unit: Unit | None = None,
     ) -> None:
         self.ahead = ahead
         self.takes_context = takes_context
         self.program = program
         self.name = sanitise(program.name)
+        if unit is not None:
+            self.name = entry_name(unit, program.name)
         self.register_bytes = register_bytes
-        self.unit = Unit(self.name, register_bytes)
+        self.unit = Unit(self.name, register_bytes) if unit is None else unit
         self.sites: list[ErrorSite] = self.unit.sites
         self.source = ""
         self.parameters: list[str] = []  # of the entry points, as C declares them
@@ -93,6 +101,13 @@ def emit(
         takes_context: the entry points are given a context.
     """
     emission = Emission(program, native_bytes(program.target), ahead, takes_context)
+    for callee in program.callees:
+        called = Emission(
+            callee.program, emission.register_bytes, ahead, takes_context, emission.unit
+        )
+        emission.unit.callee_names[id(callee)] = called.name
+        write_entry(called)
+        add_size(called, callee)
     write_entry(emission)
     _assemble(emission)
     return emission
@@ -176,7 +191,7 @@ def _assemble(emission: Emission) -> None:
         parts.append(_LOCK)
         parts += [f"static int32_t {lock};" for lock in unit.globals.values()]
     parts += unit.externs.values()
-    if unit.extern_functions:
+    if unit.extern_functions or unit.callee_names:
         from bayplan.targets.c_extern import extern_text
 
         parts += extern_text(unit.name, list(unit.extern_functions.values()))

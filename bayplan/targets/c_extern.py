@@ -9,8 +9,9 @@ from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir.errors import ErrorSite, ExternError, InternalError
 from bayplan.ir.types import Type
+from bayplan.targets.c_callee import call_callee, callee_lines, give_bytes, largest_over
 from bayplan.targets.c_names import scalar_type
-from bayplan.targets.c_text import ATOM, Text
+from bayplan.targets.c_text import ATOM, UNARY, Text, wrap
 
 if TYPE_CHECKING:
     from bayplan.targets.c_writer import Writer
@@ -20,11 +21,17 @@ FROM_TABLE: Final = "BP_EXTERNS_FROM_TABLE"
 
 _CODES: Final = {"int": 0, "uint": 1, "float": 2, "handle": 3}
 _FIELDS: Final = 3
+_LINE_BYTES: Final = 64
 
 _HOST: Final = """
 /* The first element of a buffer; never NULL, which would be a question for its bounds. */
 __attribute__((unused)) static uint8_t *bp_first(const void *element, void *other) {
     return (uint8_t *)(uintptr_t)(element ? element : other);
+}
+
+/* Bytes in lines of 64; the largest number where there are more. */
+__attribute__((unused)) static int32_t bp_lines(int64_t bytes) {
+    return bytes > (int64_t)INT32_MAX * 64 ? INT32_MAX : (int32_t)((bytes + 63) / 64);
 }
 """
 
@@ -64,10 +71,11 @@ def _function(w: Writer, extern: Any) -> ExternFunction:
 
 def extern_text(unit_name: str, functions: list[ExternFunction]) -> list[str]:
     """Declarations of the functions and the wrappers through which they are called."""
+    lines = [_HOST]
     if not functions:
-        return []
+        return lines
     table = f"{unit_name}_externs"
-    lines = [_HOST, f"#if defined({FROM_TABLE})", f"BP_EXPORT void *{table}[{len(functions)}];"]
+    lines += [f"#if defined({FROM_TABLE})", f"BP_EXPORT void *{table}[{len(functions)}];"]
     lines.append("#else")
     for f in functions:
         if f.symbol == unit_name:
@@ -166,21 +174,35 @@ def _check(w: Writer, function: ExternFunction, args: list[str], purpose: str, e
 
 def _call_extern(w: Writer, e: E.Call) -> Text:
     extern = e.target
-    function = _function(w, extern)
     passed = [a for a in e.args if not _is_dropped(a)]
     count = len(extern.parameters)
     call = E.Call(e.type, e.name, tuple(passed[:count]), e.kind, extern)
-    args, extents, _ = _write_buffers(w, call, extern.func)
+    args, extents, array = _write_buffers(w, call, extern.func)
     conditions = [f"{extent} > 0" for extent in dict.fromkeys(extents) if not _positive(extent)]
     if conditions:
         # Nothing to compute is no call.
         w.line(f"if ({' && '.join(conditions)}) {{")
         w.depth += 1
-    _check(w, function, args, "computed", extern)
+    if extern.lowered is None:
+        _check(w, _function(w, extern), args, "computed", extern)
+    else:
+        call_callee(w, extern, args, *_workspace(w, passed, array))
     if conditions:
         w.depth -= 1
         w.line("}")
     return "0", ATOM
+
+
+def _workspace(w: Writer, passed: list[E.Expr], array: str) -> tuple[str, str]:
+    """Address and bytes of a callee's workspace; none: it takes memory from the context."""
+    for argument in passed:
+        if type(argument) is E.Call and argument.name == "callee_workspace":
+            element, lines = argument.args
+            assert type(element) is E.Load
+            # One that needs nothing is still a workspace.
+            address = f"bp_first({_address(w, element)}, {array})"
+            return address, f"(uint64_t){wrap(w.scalar(lines), UNARY)} * {_LINE_BYTES}"
+    return "NULL", "0"
 
 
 def _positive(text: str) -> bool:
@@ -194,7 +216,10 @@ def _is_dropped(argument: E.Expr) -> bool:
 def _query_extern(w: Writer, e: E.Call) -> Text:
     extern = e.target
     args, _, array = _write_buffers(w, e, f"{extern.func}_query")
-    _check(w, _function(w, extern), args, "was asked for the regions of", extern)
+    if extern.lowered is None:
+        _check(w, _function(w, extern), args, "was asked for the regions of", extern)
+    else:
+        call_callee(w, extern, args, "NULL", "0")
     return array, ATOM
 
 
@@ -212,4 +237,7 @@ RULES: Final[dict[str, Callable[[Any, E.Call], Text]]] = {
     "call_extern": _call_extern,
     "query_extern": _query_extern,
     "query_result": _query_result,
+    "callee_lines": callee_lines,
+    "give_bytes": give_bytes,
+    "largest_over": largest_over,
 }

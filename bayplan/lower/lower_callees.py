@@ -1,0 +1,179 @@
+"""Lowers the pipelines that a pipeline calls, and fits the calls to their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bayplan.ir.build import int32, intrinsic
+from bayplan.ir.errors import DefinitionError, TypeMismatchError
+from bayplan.ir.exprs import Call, CallKind, Expr, Variable
+from bayplan.ir.types import Handle
+from bayplan.ir.walk import reintern
+from bayplan.language.extern_stage import READ, VALUE, ExternDefinition
+from bayplan.language.function import Function
+from bayplan.language.parameter import Parameter
+from bayplan.language.promotion import lossless_cast
+from bayplan.lower.callee import Callee
+from bayplan.lower.context import Lowering
+from bayplan.lower.extern_buffers import element_of, is_buffer
+from bayplan.lower.program import Argument
+
+
+class Callees:
+    """The pipelines that are called in one compilation.
+
+    Attributes:
+        order: those that are lowered, each after those that it calls.
+    """
+
+    def __init__(self) -> None:
+        self.order: list[Callee] = []
+        self._known: dict[tuple[int, ...], Callee] = {}
+        self._open: list[tuple[int, ...]] = []
+
+    def enter(self, functions: Sequence[Function]) -> None:
+        """Notes that the pipeline is being lowered.
+
+        Raises:
+            DefinitionError: it calls itself.
+        """
+        key = tuple([id(f) for f in functions])
+        if key in self._open:
+            raise DefinitionError(
+                f"the pipeline of {functions[0].name} calls itself", functions[0].where
+            )
+        self._open.append(key)
+
+    def leave(self) -> None:
+        """The pipeline that was entered last is lowered."""
+        self._open.pop()
+
+    def is_called(self) -> bool:
+        """Whether the pipeline being lowered is one that another one calls."""
+        return len(self._open) > 1
+
+    def lowered(self, functions: Sequence[Function], target: Any, embed: bool) -> Callee:
+        """The callee, lowered at its first use."""
+        from bayplan.lower.pipeline import lower
+
+        key = tuple([id(f) for f in functions])
+        found = self._known.get(key)
+        if found is None:
+            program = lower(functions, target, functions[0].name, embed=embed, callees=self)
+            found = self._known[key] = Callee(program, program.regions)
+            self.order.append(found)
+        return found
+
+
+def lower_callees(lowering: Lowering, callees: Callees, embed: bool) -> None:
+    """Lowers what external stages of the pipeline call, and orders their arguments accordingly.
+
+    Order: after wrappers are applied; before anything asks for the regions of stages.
+
+    Raises:
+        DefinitionError: a call that does not fit, or a pipeline that calls itself.
+    """
+    for function in lowering.env.values():
+        call = function.extern()
+        if call is None or call.target.callee is None:
+            continue
+        extern: ExternDefinition = call.target
+        callee = callees.lowered(extern.callee._functions(), lowering.target, embed)
+        lowering.warnings += [w for w in callee.program.warnings if w not in lowering.warnings]
+        nodes = _Fitting(function, extern, callee, list(call.args)).nodes()
+        fitted = ExternDefinition(
+            extern.symbol, function.name, extern.callee,
+            tuple([(a.type, a.dimensions if a.is_buffer() else None)
+                   for a in callee.program.arguments]),
+            extern.outputs, extern.where,
+        )  # fmt: skip
+        fitted.lowered = callee
+        assert function.init is not None
+        function.init.values = tuple(
+            [
+                Call(t, VALUE, tuple(nodes), CallKind.INTRINSIC, fitted, k)
+                for k, t in enumerate(function.output_types)
+            ]
+        )
+
+
+class _Fitting:
+    """Finds for each input of a callee what a stage gives it."""
+
+    def __init__(
+        self, function: Function, extern: ExternDefinition, callee: Callee, given: list[Expr]
+    ) -> None:
+        self.function = function
+        self.extern = extern
+        self.inputs = [a for a in callee.program.arguments if a.kind != "output_buffer"]
+        self.given = given
+
+    def nodes(self) -> list[Expr]:
+        """The arguments in the order of the callee's inputs."""
+        keys = self.extern.keys
+        found: dict[int, Expr] = {}
+        ordered = [a for a in self.inputs if isinstance(a.source, Parameter)]
+        if keys and keys[0] is None:
+            self._check_count(ordered)
+        for position, (key, node) in enumerate(zip(keys, self.given, strict=True)):
+            argument = ordered[position] if key is None else self._by_key(key)
+            if argument is not None:
+                found[id(argument)] = self._fit(argument, node)
+        return [found[id(a)] if id(a) in found else _shared(a) for a in self.inputs]
+
+    def _check_count(self, ordered: Sequence[Argument]) -> None:
+        if len(self.given) != len(ordered):
+            names = ", ".join([a.name for a in ordered]) or "none"
+            raise DefinitionError(
+                f"{self.function.name} gives {len(self.given)} arguments to {self.extern.symbol}, "
+                f"which has {len(ordered)} inputs ({names})",
+                self.extern.where,
+                "a dict may leave inputs out, which then are inputs of the caller too",
+            )
+
+    def _by_key(self, key: Any) -> Argument | None:
+        for argument in self.inputs:
+            if argument.source is key or argument.name == key:
+                return argument
+        if isinstance(key, Parameter):
+            # An input that the callee does not use.
+            return None
+        names = ", ".join([a.name for a in self.inputs]) or "none"
+        raise DefinitionError(
+            f"{self.extern.symbol}, which {self.function.name} calls, has no input {key}; it has "
+            f"{names}",
+            self.extern.where,
+        )
+
+    def _fit(self, argument: Argument, node: Expr) -> Expr:
+        title = f"the input {argument.name} of {self.extern.symbol}, called by {self.function.name}"
+        where = self.extern.where
+        if argument.is_buffer() != is_buffer(node):
+            what = "a buffer" if argument.is_buffer() else "a scalar"
+            raise TypeMismatchError(f"{title}, is {what}", where)
+        if not argument.is_buffer():
+            fitting = node if node.type is argument.type else lossless_cast(argument.type, node)
+            if fitting is None:
+                raise TypeMismatchError(
+                    f"{title}, has type {argument.type}, not {node.type}", where
+                )
+            return reintern(fitting)
+        element = element_of(node)
+        if element.type is not argument.type or len(element.args) != argument.dimensions:
+            raise TypeMismatchError(
+                f"{title}, has {argument.dimensions} dimensions of {argument.type}, not "
+                f"{len(element.args)} of {element.type}",
+                where,
+            )
+        return node
+
+
+def _shared(argument: Argument) -> Expr:
+    """The callee's own parameter: an input of the caller too."""
+    source = argument.source
+    if not argument.is_buffer():
+        return Variable(argument.type, argument.name, source)
+    zeros = tuple([int32(0)] * argument.dimensions)
+    element = Call(argument.type, argument.name, zeros, CallKind.IMAGE, source)
+    return intrinsic(Handle(), READ, element)
