@@ -182,6 +182,14 @@ def config(what: str | None, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="Also write the report as a page that needs no network.",
 )
+@click.option(
+    "--svg",
+    "svg_path",
+    type=click.Path(path_type=Path),
+    help="Also draw the arenas, address over steps.",
+)
+@click.option("--explain", is_flag=True, help="One line for each temporary.")
+@click.option("--run", "measured", is_flag=True, help="Also make the call and measure it.")
 @_JSON
 def storage(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
     """Says where each temporary will live, in how many bytes.
@@ -191,6 +199,44 @@ def storage(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
     from bayplan.cli.storage import report_storage
 
     report_storage(program, arguments, flags)
+
+
+@bayplan.command()
+@click.argument("file", metavar="LIFETIMES.csv")
+@click.option(
+    "--capacity",
+    type=click.IntRange(min=0),
+    metavar="BYTES",
+    help="Take the first plan within it. Default: look for the smallest plan.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write the offsets to. Default: stdout.",
+)
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Ends the search; the best plan found so far is the answer.",
+)
+@_JSON
+def plan(
+    file: str, capacity: int | None, output: Path | None, time_limit_s: float, as_json: bool
+) -> None:
+    """Packs buffers with known lives into one block of memory.
+
+    LIFETIMES.csv (or - for stdin) has the columns id, lower, upper, size and may have alignment
+    and offset, as MiniMalloc reads them: one buffer a line, alive in [lower, upper). An offset that
+    is given is kept. The answer is the same list with the offset of every buffer.
+    """
+    from bayplan.cli.plan import plan_lifetimes
+
+    plan_lifetimes(file, capacity, output, as_json, time_limit_s)
 
 
 @bayplan.command()

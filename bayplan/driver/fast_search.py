@@ -8,10 +8,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bayplan.storage.packing import Found, Packing
+from bayplan.storage.packing import Found, Packing, Search
 
 # How often a search in its own thread is looked after.
 _LOOK_UP_SECONDS = 0.02
+
+
+def load_search() -> Search:
+    """The compiled search, for `plan_offsets(search=...)`; compiles it now where need be.
+
+    Raises:
+        NoCompiler, CompileError: It could not be compiled.
+    """
+    _load()
+    return search_packing_fast
 
 
 def search_packing_fast(
