@@ -343,7 +343,9 @@ class _Checks:
             for other in [*inputs, *outputs[i + 1 :]]:
                 names = (StringImm(output.name), StringImm(other.name))
                 fine = logical_not(_host_call("buffers_overlap", *names))
-                what = f"{_title(output)} shares bytes with {_title(other).lower()}"
+                title = _title(other)
+                title = title[0].lower() + title[1:]
+                what = f"{_title(output)} shares bytes with {title}"
                 hint = f"; declare {output.name}.may_alias({other.name}) if that is meant"
                 if may_alias(output, other):
                     # What was proven holds for equal coordinates at equal addresses.
