@@ -1,6 +1,16 @@
 /* The context of programs that are built ahead of time and take none: one for each thread. */
 #include "runtime.h"
 
+#include <stdlib.h>
+
+/* BAYPLAN_NUM_THREADS or HL_NUM_THREADS, before the program can say otherwise. */
+__attribute__((constructor)) static void threads_from_environment(void) {
+    const char *text = getenv("BAYPLAN_NUM_THREADS");
+    if (!text || !*text) text = getenv("HL_NUM_THREADS");
+    const long threads = text ? strtol(text, NULL, 10) : 0;
+    if (threads > 0 && threads <= INT32_MAX) bp_rt_set_num_threads((int32_t)threads);
+}
+
 bp_context *bp_default_context(void) {
     static __thread bp_rt_context context;
     static __thread int ready;

@@ -256,3 +256,21 @@ def test_user_context_and_no_runtime(tmp_path: Path) -> None:
     printed = build_and_run(tmp_path, _CONTEXT_CALLER, [tmp_path / "blur.a"])
     # 10 rows of 8 uint16.
     assert re.fullmatch(r"mine 160 blur_rows\S*\n0 0\n", printed)
+
+
+def test_threads_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blur, arguments = make_blur()
+    blur.compile_to_static_library(str(tmp_path / "blur"), arguments, "blur")
+    caller = """
+#include "blur.h"
+#include <stdio.h>
+int main(void) {
+    const int before = bp_default_context()->workers;
+    bp_rt_set_num_threads(2);
+    printf("%d %d\\n", before, bp_default_context()->workers);
+    return 0;
+}
+"""
+    for name, value in (("HL_NUM_THREADS", "5"), ("BAYPLAN_NUM_THREADS", "3")):
+        monkeypatch.setenv(name, value)
+        assert build_and_run(tmp_path, caller, [tmp_path / "blur.a"]) == f"{value} 2\n"
