@@ -13,9 +13,11 @@ from bayplan.analysis.evaluate import Number, Unknown, evaluate
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
+from bayplan.storage.formula import write_formulas
 from bayplan.storage.measure import HEAP, ON_STACK, measure
-from bayplan.storage.plan import KindChoice, PlannedTemporary, StoragePlan
+from bayplan.storage.plan import ALIGNMENT, KindChoice, PlannedTemporary, StoragePlan
 from bayplan.storage.read_plan import ArenaNumbers, bind_lets, count_slots, read_arenas
+from bayplan.storage.requests import align_up
 
 
 class _Frozen:
@@ -47,6 +49,8 @@ class Temporary(_Frozen):
         element_type: such as "uint16".
         extents: elements in each dimension, innermost first: the most it has in the call.
         bytes: what one copy takes; the largest where it differs between iterations.
+        formula: of the bytes, in the user's names and those of the report's terms; division rounds
+            down.
         copies: how many may be held at once: workers of the parallel loops around it.
         life_begin, life_end: half-open interval of steps.
         loops: names of the loops around it, outermost first.
@@ -64,6 +68,7 @@ class Temporary(_Frozen):
         "copies",
         "element_type",
         "extents",
+        "formula",
         "func",
         "kind",
         "life_begin",
@@ -83,6 +88,7 @@ class Temporary(_Frozen):
     copies: int
     element_type: str
     extents: tuple[int, ...]
+    formula: str
     func: str
     kind: str
     life_begin: int
@@ -106,17 +112,35 @@ class Arena(_Frozen):
         scope: "call", "thread", or the loop whose workers have one each.
         arena: the arena that it is a part of itself, "" for none.
         offset: bytes from the begin of that arena to its first copy.
+        life_begin, life_end: half-open interval of steps in which it is there.
     """
 
-    __slots__ = ("arena", "bytes", "copies", "floor_bytes", "name", "offset", "scope")
+    __slots__ = (
+        "arena",
+        "bytes",
+        "copies",
+        "floor_bytes",
+        "life_begin",
+        "life_end",
+        "name",
+        "offset",
+        "scope",
+    )
 
     arena: str
     bytes: int
     copies: int
     floor_bytes: int
+    life_begin: int
+    life_end: int
     name: str
     offset: int
     scope: str
+
+    @property
+    def stride_bytes(self) -> int:
+        """Bytes from the begin of one copy to that of the next."""
+        return align_up(self.bytes, ALIGNMENT)
 
 
 class StorageReport(_Frozen):
@@ -131,6 +155,10 @@ class StorageReport(_Frozen):
             a workspace the bytes that this must have from an aligned address on.
         floor_bytes: the largest sum of heap bytes alive at one step; no plan takes less.
         sum_bytes: all heap temporaries side by side.
+        formula: of the peak, in names of temporaries, which stand for their bytes rounded up as
+            they are aligned; "" where it depends on how they are placed.
+        floor_formula: of the floor, likewise; "" where it is too long.
+        terms: the names in formulas that stand for something longer, and what that is.
         stack_bytes: the largest sum of stack temporaries alive together, in one thread.
         workers: threads of a parallel loop that the numbers count on.
         steps: what happens at each step.
@@ -142,12 +170,15 @@ class StorageReport(_Frozen):
         "arenas",
         "exact",
         "floor_bytes",
+        "floor_formula",
+        "formula",
         "peak_bytes",
         "pipeline",
         "stack_bytes",
         "steps",
         "sum_bytes",
         "temporaries",
+        "terms",
         "workers",
     )
 
@@ -155,12 +186,15 @@ class StorageReport(_Frozen):
     arenas: tuple[Arena, ...]
     exact: bool
     floor_bytes: int
+    floor_formula: str
+    formula: str
     peak_bytes: int
     pipeline: str
     stack_bytes: int
     steps: tuple[str, ...]
     sum_bytes: int
     temporaries: tuple[Temporary, ...]
+    terms: tuple[tuple[str, str], ...]
     workers: int
 
     @property
@@ -205,6 +239,24 @@ class StorageReport(_Frozen):
 
         return render_storage_html(self)
 
+    def explain(self) -> str:
+        """One line for each temporary: what it is, its size as a formula and now, when, shared."""
+        from bayplan.view.storage_text import explain_storage
+
+        return explain_storage(self)
+
+    def to_html(self) -> str:
+        """A page that stands alone: the picture of each arena, and the table by loops."""
+        from bayplan.view.storage_html import render_storage_page
+
+        return render_storage_page(self)
+
+    def to_svg(self) -> str:
+        """The picture of each arena, address over steps, as an SVG file's text."""
+        from bayplan.view.storage_svg import render_storage_svg
+
+        return render_storage_svg(self)
+
 
 def make_report(
     pipeline: str,
@@ -248,6 +300,10 @@ class _Maker:
         # What the plan does not place is measured on the statement.
         self.heap = measure(stmt, values, HEAP, workers, plan.call_arena)
         self.stack = measure(stmt, values, ON_STACK, 1)
+        self.formulas = write_formulas(plan)
+        self.formula_of = {
+            id(t): text for t, text in zip(plan.temporaries, self.formulas.sizes, strict=True)
+        }
         self.numbers: dict[str, ArenaNumbers] = {}
         try:
             self.numbers = read_arenas(plan.arenas[::-1], values, workers)
@@ -266,6 +322,7 @@ class _Maker:
                 Arena(
                     name="stack", scope="thread", bytes=self.stack.peak_bytes,
                     floor_bytes=self.stack.peak_bytes, copies=1, arena="", offset=0,
+                    life_begin=0, life_end=len(self.plan.steps),
                 )
             )
         floor = (call.floor_bytes if call is not None else 0) + self.heap.peak_bytes
@@ -279,6 +336,9 @@ class _Maker:
             floor_bytes=min(floor, peak),
             sum_bytes=sum([t.bytes * t.copies for t in temporaries if t.kind == "heap"]),
             stack_bytes=self.stack.peak_bytes,
+            formula=self.formulas.peak,
+            floor_formula=self.formulas.floor,
+            terms=self.formulas.terms,
             workers=self.workers,
             steps=self.plan.steps,
             exact=self.exact and self.heap.exact and self.stack.exact,
@@ -296,12 +356,14 @@ class _Maker:
     def _arena(self, name: str, scope: str) -> Arena:
         numbers = self.numbers[name]
         slab = self.slabs.get(name)
-        around, offset = "", 0
+        around, offset, life = "", 0, (0, len(self.plan.steps))
         if slab is not None:
             around, offset = slab.arena, self.numbers[slab.arena].offsets[slab.member]
+            life = slab.life
         return Arena(
             name=name, scope=scope, bytes=numbers.bytes, floor_bytes=numbers.floor_bytes,
-            copies=self._copies(name), arena=around, offset=offset,
+            copies=self._copies(name), arena=around, offset=offset, life_begin=life[0],
+            life_end=life[1],
         )
 
     def _temporary(self, t: PlannedTemporary) -> Temporary:
@@ -328,6 +390,7 @@ class _Maker:
             element_type=str(t.type),
             extents=extents,
             bytes=size,
+            formula=self.formula_of[id(t)],
             copies=copies,
             life_begin=t.life[0],
             life_end=t.life[1],

@@ -1,7 +1,7 @@
-"""The storage report as a page for notebooks: a picture of the lives above the table.
+"""The storage report as a page: pictures of the arenas above tables that open loop by loop.
 
-The page is one element with its style inside; it loads nothing, so it opens without a network and
-can be pasted into another page.
+The page is one element with its style inside; it loads nothing and runs nothing, so it opens
+without a network and can be pasted into another page.
 """
 
 from __future__ import annotations
@@ -12,112 +12,147 @@ from typing import Any
 from bayplan.view.storage_rows import (
     COLUMNS,
     RIGHT,
+    Row,
     format_bytes,
-    format_bytes_short,
+    format_loop,
     make_heading,
+    make_place_note,
     make_rows,
     make_totals,
 )
+from bayplan.view.storage_svg import STYLE, draw_arenas, wrap_panel
 
 _STYLE = """
-.bayplan-storage {font-family: system-ui, sans-serif; font-size: 13px; line-height: 1.4;}
-.bayplan-storage table {border-collapse: collapse; margin: 8px 0;}
-.bayplan-storage th, .bayplan-storage td {text-align: left; padding: 2px 10px 2px 0;
-  border-bottom: 1px solid rgba(128, 128, 128, .3); white-space: nowrap;}
+.bayplan-storage {font: 13px/1.45 system-ui, sans-serif;}
+.bayplan-storage table {border-collapse: collapse; margin: 4px 0 10px;}
+.bayplan-storage th, .bayplan-storage td {text-align: left; padding: 2px 12px 2px 0;
+  white-space: nowrap; vertical-align: top;}
+.bayplan-storage th {font-weight: 600; opacity: .7; border-bottom: 1px solid rgba(128,128,128,.5);}
 .bayplan-storage .number {text-align: right; font-variant-numeric: tabular-nums;}
+.bayplan-storage .note td {white-space: normal; padding: 0 0 5px 16px; opacity: .75;}
 .bayplan-storage svg {display: block; max-width: 100%; height: auto;}
-.bayplan-storage svg text {font: 11px system-ui, sans-serif; fill: currentColor;}
+.bayplan-storage summary {cursor: pointer; padding: 3px 0;}
+.bayplan-storage details details {margin-left: 16px;}
+.bayplan-storage code {font: 12px ui-monospace, monospace;}
+.bayplan-storage dl {display: grid; grid-template-columns: max-content auto; gap: 2px 12px;}
+.bayplan-storage dt {font-weight: 600;} .bayplan-storage dd {margin: 0;}
 """
 
-# One colour a kind; what is not listed gets the last.
-_COLOURS = {
-    "heap": "#4269d0",
-    "stack": "#3ca951",
-    "register": "#9c6b4e",
-    "static": "#a463f2",
-    "gpushared": "#efb118",
-}
-_OTHER_COLOUR = "#97a0ad"
+_PAGE_STYLE = """
+:root {color-scheme: light dark;}
+body {margin: 24px auto; max-width: 1000px; padding: 0 16px; background: #fff; color: #1f2328;}
+@media (prefers-color-scheme: dark) {body {background: #12161c; color: #e3e8ee;}}
+h1 {font: 600 18px system-ui, sans-serif;}
+"""
 
-_LEFT, _WIDTH, _BAR, _GAP, _FOOT = 150, 560, 14, 6, 24
+
+def render_storage_page(report: Any) -> str:
+    """Writes a file of HTML with the report, for ``bayplan storage --html``."""
+    title = escape(f"storage of {report.pipeline}")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{title}</title><style>{_PAGE_STYLE}</style></head>"
+        f"<body><h1>{title}</h1>{render_storage_html(report)}</body></html>\n"
+    )
 
 
 def render_storage_html(report: Any) -> str:
-    """Draws the report for ``_repr_html_`` and for ``bayplan storage --html``.
+    """Draws the report for ``_repr_html_`` and for pages.
 
     Returns:
-        One ``<div>`` with style, an SVG of the lives and the table. Every name is escaped.
+        One ``<div>`` with style, an SVG of each arena and the tables. Every name is escaped.
     """
-    head = "".join(
-        f'<th class="number">{name}</th>' if name in RIGHT else f"<th>{name}</th>"
-        for name in COLUMNS
-    )
-    body = "".join(f"<tr>{_cells(row)}</tr>" for row in make_rows(report))
-    arenas = "".join(
-        f"<div>arena {escape(str(arena.name))}: {format_bytes(arena.bytes)} bytes, "
-        f"{escape(str(arena.scope))}</div>"
-        for arena in report.arenas
-    )
-    totals = "".join(
-        f"<div><b>{label}</b> {escape(text)}</div>" for label, text in make_totals(report)
-    )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if body else ""
-    return (
-        f'<div class="bayplan-storage"><style>{_STYLE}</style>'
-        f"<div><b>{escape(make_heading(report))}</b></div>"
-        f"{_draw_lives(report)}{table}{arenas}{totals}</div>"
-    )
-
-
-def _cells(row: tuple[str, ...]) -> str:
-    return "".join(
-        f'<td class="number">{escape(cell)}</td>' if name in RIGHT else f"<td>{escape(cell)}</td>"
-        for name, cell in zip(COLUMNS, row)
-    )
-
-
-def _draw_lives(report: Any) -> str:
-    """Draws one bar for each temporary over the steps in which its bytes are live."""
-    temporaries = report.temporaries
-    if not temporaries:
-        return ""
-    last = max(max(temporary.life_end for temporary in temporaries), 1)
-    height = len(temporaries) * (_BAR + _GAP) + _FOOT
     parts = [
-        f'<svg role="img" aria-label="lives of the temporaries" '
-        f'viewBox="0 0 {_LEFT + _WIDTH + 10} {height}" width="{_LEFT + _WIDTH + 10}">'
+        f'<div class="bayplan-storage"><style>{_STYLE}{STYLE}</style>',
+        f"<div><b>{escape(make_heading(report))}</b></div>",
+        _write_totals(report),
     ]
-    scale = _WIDTH / last
-    for row, temporary in enumerate(temporaries):
-        top = row * (_BAR + _GAP)
-        begin = _LEFT + temporary.life_begin * scale
-        width = max((temporary.life_end - temporary.life_begin) * scale, 2.0)
-        tip = (
-            f"{temporary.name}: {format_bytes(temporary.bytes)} bytes, "
-            f"steps [{temporary.life_begin}, {temporary.life_end})"
-        )
+    for title, drawing, height in draw_arenas(report):
         parts.append(
-            f'<text x="{_LEFT - 8}" y="{top + _BAR - 3}" text-anchor="end">'
-            f"{escape(_shorten(str(temporary.name)))}</text>"
-            f'<rect x="{begin:.1f}" y="{top}" width="{width:.1f}" height="{_BAR}" rx="2" '
-            f'fill="{_COLOURS.get(str(temporary.kind).lower(), _OTHER_COLOUR)}">'
-            f"<title>{escape(tip)}</title></rect>"
-            + _label_in_bar(begin, width, top, format_bytes_short(temporary.bytes))
+            f"<details open><summary>{escape(title)}</summary>"
+            f"{wrap_panel(drawing, height, title)}</details>"
         )
-    base = height - _FOOT + 14
-    parts.append(
-        f'<text x="{_LEFT}" y="{base}">step 0</text>'
-        f'<text x="{_LEFT + _WIDTH}" y="{base}" text-anchor="end">step {last}</text></svg>'
+    rows = make_rows(report)
+    if rows:
+        parts.append(_write_loop("the call", _Loop.around(rows)))
+        note = make_place_note(rows)
+        parts += [f"<div>{escape(note)}</div>"] if note else []
+    if report.terms:
+        terms = [f"<dt>{escape(n)}</dt><dd>{_code(text)}</dd>" for n, text in report.terms]
+        parts.append(f"<div>where</div><dl>{''.join(terms)}</dl>")
+    return "".join(parts) + "</div>"
+
+
+def _write_totals(report: Any) -> str:
+    items = []
+    for label, text, formula in make_totals(report):
+        more = f"<br>{_code('= ' + formula)}" if formula else ""
+        items.append(f"<dt>{label}</dt><dd>{escape(text)}{more}</dd>")
+    return f"<dl>{''.join(items)}</dl>"
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>"
+
+
+class _Loop:
+    """The temporaries allocated directly in a loop, and the loops in it."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.inner: dict[str, _Loop] = {}
+
+    @classmethod
+    def around(cls, rows: list[Row]) -> _Loop:
+        """The tree of all loops that temporaries are allocated in."""
+        root = cls()
+        for row in rows:
+            at = root
+            for loop in row.places[0].loops:
+                at = at.inner.setdefault(str(loop), cls())
+            at.rows.append(row)
+        return root
+
+    def count(self) -> tuple[int, int]:
+        """How many temporaries are in it, and their bytes side by side."""
+        number, size = len(self.rows), sum([row.first.bytes for row in self.rows])
+        for loop in self.inner.values():
+            more, bytes_more = loop.count()
+            number, size = number + more, size + bytes_more
+        return number, size
+
+
+def _write_loop(name: str, loop: _Loop) -> str:
+    """A loop that can be closed, with its table and the loops inside."""
+    number, size = loop.count()
+    plural = "y" if number == 1 else "ies"
+    summary = f"<b>{escape(name)}</b>: {number} temporar{plural}, {format_bytes(size)} bytes"
+    inner = [_write_loop(format_loop(n), inside) for n, inside in loop.inner.items()]
+    return (
+        f"<details open><summary>{summary}</summary>{_write_table(loop.rows)}"
+        f"{''.join(inner)}</details>"
     )
-    return "".join(parts)
 
 
-def _label_in_bar(begin: float, width: float, top: int, text: str) -> str:
-    """Writes the bytes into a bar that is wide enough for them."""
-    if width < 7 * len(text):
+def _write_table(rows: list[Row]) -> str:
+    if not rows:
         return ""
-    return f'<text x="{begin + 4:.1f}" y="{top + _BAR - 3}" style="fill:#fff">{text}</text>'
+    used = [any(row.cells[i] for row in rows) for i in range(len(COLUMNS))]
+    kept = [i for i, name in enumerate(COLUMNS) if used[i] and name != "inside"]
+    head = "".join(_cell("th", COLUMNS[i], COLUMNS[i]) for i in kept)
+    body = []
+    for row in rows:
+        body.append(f"<tr>{''.join([_cell('td', COLUMNS[i], row.cells[i]) for i in kept])}</tr>")
+        notes = ([_code(f"= {row.formula}")] if row.formula else []) + [
+            escape(note) for note in row.notes
+        ]
+        if notes:
+            text = "<br>".join(notes)
+            body.append(f'<tr class="note"><td colspan="{len(kept)}">{text}</td></tr>')
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
-def _shorten(name: str, most: int = 22) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _cell(tag: str, column: str, text: str) -> str:
+    number = ' class="number"' if column in RIGHT else ""
+    return f"<{tag}{number}>{escape(text)}</{tag}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SCHEMA = "bayplan.storage/1"
+SCHEMA = "bayplan.storage/2"
 
 
 def describe_storage(report: Any) -> dict[str, Any]:
@@ -23,6 +23,9 @@ def describe_storage(report: Any) -> dict[str, Any]:
         "stack_bytes": report.stack_bytes,
         "allocations": report.allocations,
         "exact": bool(report.exact),
+        "formula": str(report.formula),
+        "floor_formula": str(report.floor_formula),
+        "terms": {str(name): str(text) for name, text in report.terms},
         "temporaries": [
             {
                 "name": str(temporary.name),
@@ -31,6 +34,7 @@ def describe_storage(report: Any) -> dict[str, Any]:
                 "element_type": str(temporary.element_type),
                 "extents": [int(extent) for extent in temporary.extents],
                 "bytes": temporary.bytes,
+                "formula": str(temporary.formula),
                 "copies": temporary.copies,
                 "asked": str(temporary.asked),
                 "why": str(temporary.why),
@@ -53,6 +57,7 @@ def describe_storage(report: Any) -> dict[str, Any]:
                 "scope": str(arena.scope),
                 "arena": str(arena.arena),
                 "offset": arena.offset,
+                "life": {"begin": arena.life_begin, "end": arena.life_end},
             }
             for arena in report.arenas
         ],

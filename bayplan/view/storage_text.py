@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayplan.view.storage_rows import (
     COLUMNS,
     RIGHT,
+    find_shares,
     format_bytes,
+    format_loop,
+    format_names,
+    make_arena_lines,
     make_heading,
+    make_place_note,
     make_rows,
     make_totals,
 )
@@ -16,9 +22,14 @@ from bayplan.view.storage_rows import (
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+_INDENT = "    "
+
 
 def render_storage_text(report: Any) -> str:
-    """Writes the report as a plain table, one temporary a line, for ``print`` and for files.
+    """Writes the report as a plain table for ``print`` and for files.
+
+    Below the line of a temporary stand its formula, where that says more than the extents, and
+    what there is to note.
 
     Args:
         report: A ``StorageReport``.
@@ -29,23 +40,72 @@ def render_storage_text(report: Any) -> str:
     rows = make_rows(report)
     lines = [make_heading(report), ""]
     if rows:
-        lines += _align([COLUMNS, *rows])
+        heading, rule, *table = _align(COLUMNS, [row.cells for row in rows])
+        lines += [heading, rule]
+        for row, line in zip(rows, table, strict=True):
+            lines.append(line)
+            if row.formula:
+                lines.append(f"{_INDENT}= {row.formula}")
+            lines += [f"{_INDENT}{note}" for note in row.notes]
+        lines += [note for note in [make_place_note(rows)] if note]
         lines.append("")
-    for arena in report.arenas:
-        lines.append(f"arena {arena.name}: {format_bytes(arena.bytes)} bytes, {arena.scope}")
-    for label, text in make_totals(report):
+    if report.terms:
+        lines += ["where", *[f"{_INDENT}{name} = {text}" for name, text in report.terms], ""]
+    lines += make_arena_lines(report)
+    for label, text, formula in make_totals(report):
         lines.append(f"{label:<6}{text}")
+        if formula:
+            lines.append(f"      = {formula}")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _align(table: list[tuple[str, ...]]) -> list[str]:
-    """Pads the cells of each column to one width; the first row is the heading."""
-    widths = [max(len(row[i]) for row in table) for i in range(len(COLUMNS))]
+def explain_storage(report: Any) -> str:
+    """Writes one line for each temporary: kind, bytes, life, loops, who shares, formula."""
+    columns = ("temporary", "kind", "bytes", "life", "between", "shares with", "formula")
+    lines = [make_heading(report), ""]
+    table = []
+    for row in make_rows(report):
+        first = row.first
+        table.append(
+            (
+                *row.cells[:2],
+                format_bytes(first.bytes),
+                row.cells[5],
+                _between(report, row.places),
+                format_names(find_shares(row.places), 2),
+                str(first.formula),
+            )
+        )
+    if table:
+        lines += [*_align(columns, table), ""]
+    if report.terms:
+        lines += ["where", *[f"{_INDENT}{name} = {text}" for name, text in report.terms], ""]
+    lines += [f"{label:<6}{text}" for label, text, _ in make_totals(report)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _between(report: Any, places: Sequence[Any]) -> str:
+    """The loops in which a life begins and ends."""
+    first = _loop_of(report, places[0].life_begin)
+    last = _loop_of(report, places[0].life_end - 1)
+    return first if first == last else f"{first} .. {last}"
+
+
+def _loop_of(report: Any, step: int) -> str:
+    if not 0 <= step < len(report.steps):
+        return ""
+    return format_loop(str(report.steps[step]).partition(" in ")[2])
+
+
+def _align(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Pads the cells of each column to one width; the heading and a rule come first."""
+    table = [tuple(columns), *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
     lines = []
     for number, row in enumerate(table):
         cells = [
             cell.rjust(width) if name in RIGHT else cell.ljust(width)
-            for name, cell, width in zip(COLUMNS, row, widths)
+            for name, cell, width in zip(columns, row, widths)
         ]
         lines.append("  ".join(cells))
         if number == 0:
@@ -75,12 +135,16 @@ def render_storage_rich(report: Any) -> RenderableType:
             overflow="fold",
             no_wrap=name not in {"temporary", "inside", "line"},
         )
+    below: list[Text] = []
     for row in make_rows(report):
-        table.add_row(*[Text(cell) for cell in row])
-    below = [
-        Text(f"arena {arena.name}: {format_bytes(arena.bytes)} bytes, {arena.scope}")
-        for arena in report.arenas
-    ]
-    for label, text in make_totals(report):
+        table.add_row(*[Text(cell) for cell in row.cells])
+        notes = ([f"= {row.formula}"] if row.formula else []) + list(row.notes)
+        if notes:
+            below.append(Text.assemble((str(row.first.name), "cyan"), f" {'; '.join(notes)}"))
+    below += [Text(f"where {name} = {text}") for name, text in report.terms]
+    below += [Text(line) for line in make_arena_lines(report)]
+    for label, text, formula in make_totals(report):
         below.append(Text.assemble((f"{label:<6}", "bold"), text))
+        if formula:
+            below.append(Text(f"      = {formula}"))
     return Group(*([table] if report.temporaries else [Text(make_heading(report))]), *below)

@@ -105,16 +105,20 @@ def test_describe(command: Command, program: Path) -> None:
 def test_storage(command: Command, program: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     words = ["storage", program, "gain=1", "--output_extents=[640,480]"]
-    done = command(*words, "--html", page)
+    picture = tmp_path / "picture.svg"
+    done = command(*words, "--html", page, "--svg", picture, "--run")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "bright: bright 640 × 480"
     (row,) = [line for line in lines if line.startswith("near ")]
     assert "int32" in row and "640 × 480" in row and "bright.py:" in row
     assert any(line.startswith("peak  ") for line in lines)
-    assert "near" in page.read_text("utf-8")
+    assert lines[-1].endswith(" bytes in 1 allocation, measured: as planned")
+    assert "near" in page.read_text("utf-8") and "near" in picture.read_text("utf-8")
+    explained = command(*words, "--explain").stdout.splitlines()
+    assert any(line.startswith("near ") and "4 * " in line for line in explained)
     data = json.loads(command(*words, "--json").stdout)
-    assert data["schema"] == "bayplan.storage/1" and data["program"] == "bright"
+    assert data["schema"] == "bayplan.storage/2" and data["program"] == "bright"
     assert data["temporaries"][0]["name"] == "near"
     assert data["peak_bytes"] >= data["floor_bytes"] >= 640 * 480 * 4
 

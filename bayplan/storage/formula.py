@@ -1,0 +1,277 @@
+"""The sizes of temporaries as short formulas in what the user knows: extents and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bayplan.analysis.simplify import simplify
+from bayplan.ir.build import constant_value, is_zero
+from bayplan.ir.exprs import Add, Cast, Const, Expr, Max, Min, Sub, Variable
+from bayplan.ir.node import Node, compilation
+from bayplan.ir.types import INT32, INT64
+from bayplan.ir.walk import Rewriter, free_variables, iterate, reintern, replace_nodes, substitute
+from bayplan.storage.plan import Arena, PlannedTemporary, StoragePlan
+
+LONGEST: Final = 120
+"""Characters of a formula; what is longer is written with named terms."""
+
+# An extent that is longer gets a name where the formula would be too long otherwise.
+_SHORT: Final = 24
+# Lets are not written out into more nodes than this.
+_MOST_NODES: Final = 150
+
+
+class Formulas:
+    """The formulas of a plan.
+
+    Attributes:
+        sizes: bytes of each temporary, in the plan's order; division rounds down. It is what the
+            temporary takes where it is needed, and a bound where its size differs in loops.
+        terms: the names in formulas that are neither the user's nor a temporary's, and what they
+            stand for, in the order in which they are needed.
+        peak: the bytes of the call in its temporaries, each rounded up as it is aligned; "" where
+            that depends on their order.
+        floor: the least bytes that any plan takes, in the same words; "" where it is too long.
+    """
+
+    __slots__ = ("floor", "peak", "sizes", "terms")
+
+    def __init__(
+        self, sizes: tuple[str, ...], terms: tuple[tuple[str, str], ...], peak: str, floor: str
+    ) -> None:
+        self.sizes = sizes
+        self.terms = terms
+        self.peak = peak
+        self.floor = floor
+
+
+def write_formulas(plan: StoragePlan) -> Formulas:
+    """The formulas of all temporaries of a plan and of the call, for the report."""
+    with compilation():
+        writer = _Writer(plan.lets)
+        sizes = tuple([writer.size(t) for t in plan.temporaries])
+        slots = {}
+        for arena in plan.arenas:
+            for member in arena.temporaries:
+                if member.slots_of:
+                    slots[member.slots_of] = writer.slots(member)
+    peak = floor = ""
+    if plan.call_arena is not None and not plan.unplanned:
+        arenas = {a.name: a for a in plan.arenas}
+        floor, exact = _sum_of(arenas[plan.call_arena], arenas, slots)
+        if len(floor) > LONGEST:
+            floor, exact = _sum_of(arenas[plan.call_arena], arenas, slots, writer.terms)
+        floor = floor if len(floor) <= LONGEST else ""
+        peak = floor if exact else ""
+    return Formulas(sizes, tuple(writer.terms.items()), peak, floor)
+
+
+class _Writer:
+    """Writes extents with lets written out, and gives names to what is too long."""
+
+    def __init__(self, lets: Sequence[tuple[str, Expr]]) -> None:
+        self.lets = {name: reintern(value) for name, value in lets}
+        self.terms: dict[str, str] = {}
+        self._written: dict[str, Expr] = {}
+        self._names: dict[Expr, str] = {}
+
+    def size(self, t: PlannedTemporary) -> str:
+        """The bytes of a temporary."""
+        extents = [self.expand(reintern(e)) for e in t.extents]
+        texts = [_text(e) for e in extents]
+        if len(_product(t, texts)) > LONGEST:
+            for d, e in enumerate(extents):
+                if len(texts[d]) > _SHORT:
+                    texts[d] = self.name_for(e, f"{_plain(t.name)}.extent[{d}]")
+        return _product(t, texts)
+
+    def slots(self, slab: PlannedTemporary) -> str:
+        """How many workers' arenas a slab has."""
+        extent = self.expand(reintern(slab.extents[0]))
+        value = constant_value(extent)
+        if value is not None and value >= 2**31 - 1:
+            return "workers"
+        text = _text(extent)
+        if len(text) > 2 * _SHORT:
+            text = self.name_for(extent, f"{loop_name(slab.name.removesuffix('.workers'))}.extent")
+        return f"min(workers, {text})"
+
+    def expand(self, e: Expr) -> Expr:
+        """The expression in the call's own sizes; some lets stay where it would be large."""
+        used = [name for name in free_variables(e) if name in self.lets]
+        if not used:
+            return simplify(e)
+        values: dict[str, Expr] = {}
+        for name in used:
+            if name not in self._written:
+                self._written[name] = Variable(e.type, name)  # a let cannot use itself
+                self._written[name] = self.expand(self.lets[name])
+            values[name] = self._written[name]
+        result = simplify(substitute(values, e))
+        if len(list(iterate(result))) <= _MOST_NODES:
+            return result
+        for name, value in values.items():
+            values[name] = Variable(value.type, self.name_for(value, _plain(name)))
+        return simplify(substitute(values, e))
+
+    def name_for(self, e: Expr, wanted: str) -> str:
+        """The name of the term that stands for an expression; it is written down once."""
+        if type(e) in (Variable, Const):
+            return _text(e)
+        found = self._names.get(e)
+        if found is None:
+            found, count = wanted, 1
+            while found in self.terms:
+                count += 1
+                found = f"{wanted}${count}"
+            self._names[e] = found
+            # Terms inside come first.
+            text = self.cut(e, found)
+            self.terms[found] = text
+        return found
+
+    def cut(self, e: Expr, name: str) -> str:
+        """The text of an expression, with further terms for parts of it while it is too long."""
+        count = 0
+        while len(_text(e)) > LONGEST:
+            part = _largest_part(e)
+            if part is None:
+                break
+            count += 1
+            inner = self._names.get(part)
+            if inner is None:
+                inner = self._names[part] = f"{name}.{count}"
+                self.terms[inner] = _text(part)
+            e = replace_nodes({part: Variable(part.type, inner)}, e)
+        return _text(e)
+
+
+def _largest_part(e: Expr) -> Expr | None:
+    """The part of an expression with the longest text that is no longer than a formula may be."""
+    best, length = None, _SHORT // 2
+    for node in iterate(e):
+        if node is not e and isinstance(node, Expr) and type(node) not in (Variable, Const):
+            own = len(_text(node))
+            if length < own <= LONGEST:
+                best, length = node, own
+    return best
+
+
+def _product(t: PlannedTemporary, extents: Sequence[str]) -> str:
+    """Element bytes times extents, as text."""
+    factors = [e if _is_factor(e) else f"({e})" for e in extents if e != "1"]
+    size = str(t.type.bytes())
+    if size == "1" and factors and not t.padding:
+        return factors[0] if len(extents) == 1 else " * ".join(factors)
+    if t.padding:
+        inside = " * ".join(factors) or "1"
+        return f"{size} * ({inside} + {t.padding})"
+    return " * ".join([size, *factors])
+
+
+def _is_factor(text: str) -> bool:
+    """Whether a text needs no parentheses in a product: one name, number or call."""
+    depth = 0
+    for position, letter in enumerate(text):
+        if letter == "(":
+            depth += 1
+        elif letter == ")":
+            depth -= 1
+        elif letter == " " and depth == 0 and position:
+            return False
+    return True
+
+
+class _Tidy(Rewriter):
+    """Writes `a - min(0 - b, -c)` as `max(b, c) + a`."""
+
+    def rewrite_Sub(self, node: Sub) -> Expr:
+        a, b = self(node.a), self(node.b)
+        if type(b) is Min and type(b.b) is Const and type(b.a) is Sub and is_zero(b.a.a):
+            return Add(Max(b.a.b, Const(b.type, -b.b.value)), a)
+        return Sub(a, b)
+
+
+def _text(e: Expr) -> str:
+    """The text of an expression in the words of the user."""
+    e = _Tidy()(e)
+    names: dict[Node, Node] = {}
+    for node in iterate(e):
+        if type(node) is Variable:
+            shown = user_name(node.name)
+            if shown != node.name:
+                names[node] = Variable(node.type, shown)
+        elif type(node) is Const and node.type is INT64:
+            names[node] = Const(INT32, node.value)
+    shown_e = replace_nodes(names, e) if names else e
+    while type(shown_e) is Cast:
+        shown_e = shown_e.value
+    return str(shown_e)
+
+
+def user_name(name: str) -> str:
+    """A field of a buffer as a user writes it: `image.extent.0` as `image.extent[0]`."""
+    head, dot, last = name.rpartition(".")
+    if dot and last.isdigit() and head.rpartition(".")[2] in ("min", "extent", "stride"):
+        return f"{head}[{last}]"
+    return _plain(name)
+
+
+def _plain(name: str) -> str:
+    """A name without the number of the pure stage: `f.s0.x.x.loop_max` as `f.x.x.loop_max`."""
+    return name.replace(".s0.", ".")
+
+
+def loop_name(name: str) -> str:
+    """A loop by its Func and the variable it runs over: `f.s0.y.yi.yo` as `f.yo`."""
+    func, dot, path = name.partition(".s0.")
+    return f"{func}.{path.rpartition('.')[2]}" if dot else name
+
+
+def _sum_of(
+    arena: Arena,
+    arenas: Mapping[str, Arena],
+    slots: Mapping[str, str],
+    terms: dict[str, str] | None = None,
+) -> tuple[str, bool]:
+    """The floor of an arena in the names of its members, and whether no plan can take more.
+
+    Where `terms` are given, what the workers of a loop take becomes one of them.
+    """
+    words, exact = [], True
+    for member in arena.temporaries:
+        if not member.slots_of:
+            words.append(member.name)
+            continue
+        inside, same = _sum_of(arenas[member.slots_of], arenas, slots, terms)
+        exact = exact and same
+        word = f"{slots[member.slots_of]} * {inside if _is_factor(inside) else f'({inside})'}"
+        if terms is not None and len(word) <= LONGEST:
+            name = f"{loop_name(member.name.removesuffix('.workers'))}.bytes"
+            terms[name] = word
+            word = name
+        words.append(word)
+    sums = []
+    for clique in _alive_together(arena.temporaries):
+        part = " + ".join([words[i] for i in clique])
+        if part not in sums:
+            sums.append(part)
+    if len(sums) == 1:
+        return sums[0], exact
+    return f"max({', '.join(sums)})", False
+
+
+def _alive_together(members: Sequence[PlannedTemporary]) -> list[list[int]]:
+    """The largest sets of members alive at one step; of a chain in place only its first."""
+    spans: dict[int, tuple[int, int]] = {}
+    for member in members:
+        begin, end = spans.get(member.group, member.life)
+        spans[member.group] = (min(begin, member.life[0]), max(end, member.life[1]))
+    found: list[list[int]] = []
+    for step in sorted({begin for begin, _ in spans.values()}):
+        alive = [i for i, (begin, end) in spans.items() if begin <= step < end]
+        if not any(set(alive) <= set(other) for other in found):
+            found = [other for other in found if not set(other) <= set(alive)]
+            found.append(alive)
+    return found
