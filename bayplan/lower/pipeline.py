@@ -85,6 +85,8 @@ BEFORE_READABLE: Final = (
     "guard_temporaries",
     # Order: after free_early; nothing behind it moves or drops an allocation.
     "plan_storage",
+    # Order: the sizes of temporaries stand outside of loops now, where they are checked.
+    "add_size_checks",
 )
 AFTER_READABLE: Final = (
     "eliminate_common_subexpressions",
