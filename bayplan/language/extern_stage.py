@@ -172,6 +172,7 @@ def define_extern(
     shape: Any,
     mangling: Any,
     device_api: Any,
+    called: Any = None,
 ) -> None:
     """Gives a Func the C function `name` as its definition.
 
@@ -183,9 +184,14 @@ def define_extern(
         shape: number of dimensions, or the Vars of the Func.
         mangling: only names as C spells them.
         device_api: only the host.
+        called: a Pipeline or Func that becomes the C function `name`.
     """
     _check_definable(function, name, mangling, device_api)
-    symbol, callee = _callee(function, name)
+    if called is not None and not hasattr(called, "_functions"):
+        raise TypeError(f"a {type(called).__name__} cannot be called: a Pipeline or Func can")
+    symbol, callee = _callee(function, name if called is None else called)
+    if called is not None and isinstance(name, str):
+        symbol = name
     if callee is not None:
         types, shape = _outputs_of(function, callee, types, shape)
     if types is None or shape is None:

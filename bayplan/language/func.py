@@ -223,6 +223,7 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
         dimensionality: Any = None,
         mangling: Any = None,
         device_api: Any = None,
+        callee: Any = None,
         **named: Any,
     ) -> None:
         """Let a C function compute it, or another pipeline.
@@ -237,6 +238,7 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
             dimensionality: the number of dimensions, or the Vars; a pipeline knows its own.
             mangling: how the name is spelled in the object file; only as in C.
             device_api: where the function runs; only on the host.
+            callee: the Pipeline or Func that `function_name` is, where that is a name.
             **named: Halide's other names: `type` for `types`, `arguments` for `dimensionality`.
         """
         from bayplan.language.extern_stage import define_extern
@@ -248,7 +250,7 @@ class Func(Runnable, StorageDirectives, LoopDirectives):
                 f"define_extern() got an unexpected keyword argument {next(iter(named))!r}"
             )
         define_extern(
-            self._function, function_name, params, types, shape, mangling, device_api
+            self._function, function_name, params, types, shape, mangling, device_api, callee
         )
 
     # Outputs.

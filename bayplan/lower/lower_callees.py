@@ -15,6 +15,7 @@ from bayplan.language.function import Function
 from bayplan.language.parameter import Parameter
 from bayplan.language.promotion import lossless_cast
 from bayplan.lower.callee import Callee
+from bayplan.lower.callee_values import callee_of, workspace_lines
 from bayplan.lower.context import Lowering
 from bayplan.lower.extern_buffers import element_of, is_buffer
 from bayplan.lower.program import Argument
@@ -29,7 +30,7 @@ class Callees:
 
     def __init__(self) -> None:
         self.order: list[Callee] = []
-        self._known: dict[tuple[int, ...], Callee] = {}
+        self._known: dict[tuple[Any, ...], Callee] = {}
         self._open: list[tuple[int, ...]] = []
 
     def enter(self, functions: Sequence[Function]) -> None:
@@ -53,14 +54,20 @@ class Callees:
         """Whether the pipeline being lowered is one that another one calls."""
         return len(self._open) > 1
 
-    def lowered(self, functions: Sequence[Function], target: Any, embed: bool) -> Callee:
-        """The callee, lowered at its first use."""
+    def lowered(
+        self, functions: Sequence[Function], name: str, target: Any, embed: bool
+    ) -> Callee:
+        """The callee, lowered at its first use under that name."""
         from bayplan.lower.pipeline import lower
 
-        key = tuple([id(f) for f in functions])
+        key = (name, *[id(f) for f in functions])
         found = self._known.get(key)
         if found is None:
-            program = lower(functions, target, functions[0].name, embed=embed, callees=self)
+            if any(name == other for other, *_ in self._known):
+                raise DefinitionError(
+                    f"two pipelines that are called have the name {name}", functions[0].where
+                )
+            program = lower(functions, target, name, embed=embed, callees=self)
             found = self._known[key] = Callee(program, program.regions)
             self.order.append(found)
         return found
@@ -79,7 +86,9 @@ def lower_callees(lowering: Lowering, callees: Callees, embed: bool) -> None:
         if call is None or call.target.callee is None:
             continue
         extern: ExternDefinition = call.target
-        callee = callees.lowered(extern.callee._functions(), lowering.target, embed)
+        callee = callees.lowered(
+            extern.callee._functions(), extern.symbol, lowering.target, embed
+        )
         lowering.warnings += [w for w in callee.program.warnings if w not in lowering.warnings]
         nodes = _Fitting(function, extern, callee, list(call.args)).nodes()
         fitted = ExternDefinition(
@@ -96,6 +105,20 @@ def lower_callees(lowering: Lowering, callees: Callees, embed: bool) -> None:
                 for k, t in enumerate(function.output_types)
             ]
         )
+
+
+def unplanned_in_callees(lowering: Lowering) -> tuple[str, ...]:
+    """Names of temporaries of callees that have no place in the caller's arena."""
+    found: list[str] = []
+    for function in lowering.env.values():
+        callee = callee_of(function)
+        if callee is None:
+            continue
+        if callee.program.plan is not None:
+            found += callee.program.plan.unplanned
+        if callee.size is not None and workspace_lines(function) is None:
+            found.append(f"{function.name}.workspace")
+    return tuple(dict.fromkeys(found))
 
 
 class _Fitting:

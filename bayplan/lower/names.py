@@ -7,11 +7,14 @@ from bayplan.lower.context import Lowering
 
 
 def func_of_storage(name: str, lowering: Lowering) -> str:
-    """The Func whose storage `name` is: "f" for "f" and for the parts "f.0", "f.1" of a Tuple."""
+    """The Func whose storage `name` is: "f" for "f" and for the parts "f.0", "f.1" of a Tuple.
+
+    Also for "f.workspace", the storage of the temporaries of the pipeline that computes f.
+    """
     if name in lowering.env:
         return name
     stem, dot, tail = name.rpartition(".")
-    return stem if dot and tail.isdigit() else name
+    return stem if dot and (tail.isdigit() or tail == "workspace") else name
 
 
 def value_index_of_storage(name: str, lowering: Lowering) -> int:

@@ -13,7 +13,7 @@ from bayplan.ir.stmts import Allocate, Stmt
 from bayplan.ir.walk import iterate
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
-from bayplan.lower.lower_callees import Callees, lower_callees
+from bayplan.lower.lower_callees import Callees, lower_callees, unplanned_in_callees
 from bayplan.lower.names import func_of_storage
 from bayplan.lower.program import Argument, LoweredProgram, Origin
 
@@ -149,6 +149,8 @@ def lower(
     program.plan = lowering.plan
     program.kinds = lowering.kinds
     program.callees = callees.order
+    if program.plan is not None:
+        program.plan.unplanned += unplanned_in_callees(lowering)
     program.regions = lowering.regions or {}
     callees.leave()
     return program

@@ -84,12 +84,13 @@ def _grow_outputs(body: Stmt, function: Function, nested: bool) -> Stmt:
     if not function.args or not computes_more(function):
         return body
     query = f"{function.name}.grown"
+    known = known_regions(function)
     dimension = _input_dimensions(function)
     lets: list[tuple[str, Expr]] = []
     outer: list[tuple[str, Expr]] = []
     for d, arg in enumerate(function.args):
         stem = f"{function.name}.s0.{arg}"
-        low, high = _result(query, dimension + d)
+        low, high = _result(query, dimension + d) if known is None else known[0][d]
         low, high = minimum(low, var(f"{stem}.min")), maximum(high, var(f"{stem}.max"))
         if nested:
             ends = []
@@ -104,7 +105,8 @@ def _grow_outputs(body: Stmt, function: Function, nested: bool) -> Stmt:
     for d, arg in enumerate(function.args):
         for end in ("min", "max"):
             lets.append((f"{function.name}.s0.{arg}.{end}", var(f"{query}.{end}.{d}")))
-    for name, value in reversed([*outer, (query, _ask(function)), *lets]):
+    asked = [(query, _ask(function))] if known is None else []
+    for name, value in reversed([*outer, *asked, *lets]):
         body = LetStmt(name, value, body)
     return body
 

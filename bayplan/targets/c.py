@@ -9,7 +9,7 @@ from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.errors import ErrorSite, OutOfMemory, WorkspaceTooSmall
 from bayplan.ir.node import Node
-from bayplan.targets.c_callee import add_size, entry_name
+from bayplan.targets.c_callee import add_callee, entry_name
 from bayplan.targets.c_entry import write_entry
 from bayplan.targets.c_names import sanitise
 from bayplan.targets.c_sanitize import prelude
@@ -66,6 +66,7 @@ class Emission:
         live: names whose values the program needs.
         ahead: built for C callers, not for calls from Python.
         takes_context: the entry points are given a context; else they use the thread's own.
+        callees: the pipelines it calls, in the same file.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Emission:
         self.sites: list[ErrorSite] = self.unit.sites
         self.source = ""
         self.parameters: list[str] = []  # of the entry points, as C declares them
+        self.callees: list[Emission] = []
         self.live = find_live(program.body)
 
 
@@ -105,9 +107,8 @@ def emit(
         called = Emission(
             callee.program, emission.register_bytes, ahead, takes_context, emission.unit
         )
-        emission.unit.callee_names[id(callee)] = called.name
-        write_entry(called)
-        add_size(called, callee)
+        emission.callees.append(called)
+        add_callee(called, callee)
     write_entry(emission)
     _assemble(emission)
     return emission

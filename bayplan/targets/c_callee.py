@@ -8,7 +8,7 @@ from bayplan.ir import exprs as E
 from bayplan.ir.types import Type
 from bayplan.targets.c_names import sanitise, scalar_type
 from bayplan.targets.c_stmts import StatementWriter
-from bayplan.targets.c_text import ATOM, Text
+from bayplan.targets.c_text import ATOM, Text, comment
 from bayplan.targets.c_writer import Binding, Unit, Writer
 
 if TYPE_CHECKING:
@@ -32,7 +32,23 @@ def entry_name(unit: Unit, wanted: str) -> str:
     return name
 
 
-def add_size(emission: Emission, callee: Callee) -> None:
+def add_callee(emission: Emission, callee: Callee) -> None:
+    """Adds the entry points of a callee, and forward declarations of what its callers call."""
+    from bayplan.targets.c_entry import write_entry
+
+    unit, name = emission.unit, emission.name
+    unit.callee_names[id(callee)] = name
+    write_entry(emission)
+    parameters = ", ".join(["bp_context *ctx", *emission.parameters])
+    unit.externs[f"{name}_body"] = (
+        f"/* The pipeline {comment(emission.program.name)}, which others in this file call. */\n"
+        f"static int32_t {name}_body({parameters}, void *workspace,\n"
+        "    uint64_t workspace_bytes, int64_t *query);"
+    )
+    _add_size(emission, callee)
+
+
+def _add_size(emission: Emission, callee: Callee) -> None:
     """Adds the function that computes the bytes of a callee's workspace from its parameters."""
     if callee.size is None:
         return
@@ -46,10 +62,12 @@ def add_size(emission: Emission, callee: Callee) -> None:
         w.scope[name] = Binding(c_name, c_type)
         declared.append(f"{c_type} {c_name}")
     StatementWriter(emission, w).write(callee.size)
+    head = f"static int32_t {emission.name}_size({', '.join([*declared, 'int64_t *query'])})"
+    emission.unit.externs[f"{emission.name}_size"] = f"{head};\n"
     emission.unit.functions.append(
         [
             f"/* The bytes of the workspace of {emission.name}. */",
-            f"static int32_t {emission.name}_size({', '.join([*declared, 'int64_t *query'])}) {{",
+            f"{head} {{",
             "    int32_t status = 0;",
             "    (void)ctx;",
             w.lines,

@@ -79,12 +79,18 @@ def write_header(emission: Emission, stack_bytes: int | None = None) -> str:
     parts += [
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
         *[f"{text};" for text in _declarations(emission)],
+        *[_of_callee(called) for called in emission.callees],
         "\n#ifdef __cplusplus\n}\n",
         *_overloads(emission),
         "#endif\n",
         "#endif\n",
     ]
     return "\n".join(parts)
+
+
+def _of_callee(called: Emission) -> str:
+    remark = f"/* {comment(called.program.name)}, which the program calls, alone. */"
+    return "\n".join([f"\n{remark}", *[f"{text};" for text in _declarations(called)]])
 
 
 def workspace_bytes(program: LoweredProgram) -> int | None:
