@@ -74,6 +74,9 @@ BEFORE_READABLE: Final = (
     # Order: quotients of ramps are simplified; before parts of vectors get names.
     "rewrite_interleavings",
     "partition_loops",
+    # Order: sizes are final, so that strides which are equal become one name: cheaper, and seen
+    # to be the same by plan_storage; before simplify_program, which then orders terms alike.
+    "merge_equal_lets",
     "simplify_program",
     "trim_no_ops",
     "choose_storage",
@@ -246,10 +249,10 @@ class _Run:
         self.keep(name, result)
         self._stage = _STAGE_AFTER.get(name, self._stage)
         if self._verify:
-            self._check(name, result)
+            self._check(name, result, lowering)
         return result
 
-    def _check(self, name: str, stmt: Stmt) -> None:
+    def _check(self, name: str, stmt: Stmt, lowering: Lowering) -> None:
         from bayplan.ir.verify import verify
 
         try:
@@ -257,9 +260,10 @@ class _Run:
         except InternalError as error:
             raise InternalError(f"after {name}: {error.message}") from error
         if name == "plan_storage":
+            from bayplan.lower.stored_once import is_stored_once
             from bayplan.storage.check import check_storage
 
-            check_storage(stmt)
+            check_storage(stmt, stored_once=lambda func: is_stored_once(func, lowering))
 
 
 def _find_origins(stmt: Stmt, lowering: Lowering) -> dict[str, Origin]:

@@ -319,11 +319,11 @@ int64_t bp_rt_system_calls(void) {
 }
 
 static void log_event(bp_rt_context *ctx, int is_alloc, const char *name, int64_t bytes,
-                      const void *block) {
+                      const void *block, int marked) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     bp_event event = {.is_alloc = is_alloc, .thread = bp_rt_thread(), .bytes = bytes,
-                      .call = ctx->call, .name = name, .block = block,
+                      .call = ctx->call, .name = name, .block = block, .marked = marked,
                       .time_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec};
     bp_log_add(ctx->log, event);
 }
@@ -351,7 +351,7 @@ void *bp_rt_alloc(bp_context *base, uint64_t bytes, uint64_t alignment, const ch
     while (live > peak && !__atomic_compare_exchange_n(&counts->peak_bytes, &peak, live, 1,
                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
-    if (ctx->log) log_event(ctx, 1, name, (int64_t)bytes, block);
+    if (ctx->log) log_event(ctx, 1, name, (int64_t)bytes, block, 0);
     return block;
 }
 
@@ -362,5 +362,12 @@ void bp_rt_release(bp_context *base, void *block, const char *name) {
     if (bytes < 0) return;
     __atomic_add_fetch(&ctx->counts.releases, 1, __ATOMIC_RELAXED);
     __atomic_sub_fetch(&ctx->counts.live_bytes, bytes, __ATOMIC_RELAXED);
-    if (ctx->log) log_event(ctx, 0, name, bytes, block);
+    if (ctx->log) log_event(ctx, 0, name, bytes, block, 0);
+}
+
+/* A temporary inside an arena: nothing is taken or given. */
+void bp_rt_mark(bp_context *base, int32_t begins, const char *name, uint64_t bytes,
+                const void *address) {
+    bp_rt_context *ctx = (bp_rt_context *)base;
+    if (ctx->log) log_event(ctx, begins, name, (int64_t)bytes, address, 1);
 }

@@ -54,6 +54,7 @@ class _Base(ctypes.Structure):
         ("release", ctypes.c_void_p),
         ("parallel_for", ctypes.c_void_p),
         ("print", ctypes.c_void_p),
+        ("mark", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
         ("workers", ctypes.c_int32),
         ("cancelled", ctypes.c_int32),
@@ -132,6 +133,7 @@ class _Event(ctypes.Structure):
         ("time_ns", ctypes.c_int64),
         ("name", ctypes.c_char_p),
         ("block", ctypes.c_void_p),
+        ("marked", ctypes.c_int32),
     ]
 
 
@@ -153,12 +155,20 @@ class _Context(ctypes.Structure):
 
 
 class Event:
-    """One allocation or release: `kind` "alloc" or "free", name, bytes, thread, call, time."""
+    """The begin or end of a temporary's memory: name, bytes, thread, number of the call, time.
 
-    __slots__ = ("block", "call", "kind", "name", "size_bytes", "thread", "time_ns")
+    Attributes:
+        kind: "alloc" or "free"; for the arena that temporaries of the log lie in "take_arena" or
+            "give_arena", so that no byte counts twice.
+        marked: whether the program told it, which is built with the feature `profile`; else it is
+            memory that was really taken or given back.
+    """
+
+    __slots__ = ("block", "call", "kind", "marked", "name", "size_bytes", "thread", "time_ns")
 
     def __init__(self, raw: _Event) -> None:
         self.kind = "alloc" if raw.is_alloc else "free"
+        self.marked = bool(raw.marked)
         self.name: str = (raw.name or b"").decode()
         self.size_bytes: int = raw.bytes
         self.thread: int = raw.thread
@@ -168,6 +178,28 @@ class Event:
 
     def __repr__(self) -> str:
         return f"Event({self.kind} {self.name} {self.size_bytes} B, call {self.call})"
+
+
+def _find_arenas(events: list[Event]) -> list[Event]:
+    """The events, in which memory that marked temporaries lie in is called an arena."""
+    if not any(event.marked for event in events):
+        return events
+    taken: dict[int, Event] = {}  # by the begin of the block
+    arenas: dict[int, Event] = {}
+    for event in events:
+        if event.marked:
+            for begin, block in taken.items():
+                if begin <= event.block < begin + block.size_bytes:
+                    block.kind = "take_arena"
+                    arenas[begin] = block
+                    break
+        elif event.kind == "alloc":
+            taken[event.block] = event
+        else:
+            taken.pop(event.block, None)
+            if arenas.pop(event.block, None) is not None:
+                event.kind = "give_arena"
+    return events
 
 
 _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
@@ -416,7 +448,7 @@ class Context:
             return []
         count = self._library.bp_log_count(log)
         events = self._library.bp_log_events(log)
-        return [Event(events[i]) for i in range(count)]
+        return _find_arenas([Event(events[i]) for i in range(count)])
 
     def check_allocations(
         self, on: bool = True, *, flush_right: bool = False, fail_at: int = 0

@@ -18,6 +18,7 @@ void bp_rt_context_init(bp_rt_context *ctx) {
     ctx->base.release = bp_rt_release;
     ctx->base.parallel_for = bp_rt_parallel_for;
     ctx->base.print = bp_rt_print;
+    ctx->base.mark = bp_rt_mark;
     ctx->base.workers = bp_rt_num_threads();
 }
 

@@ -40,6 +40,7 @@ typedef struct bp_event {
     int64_t time_ns;
     const char *name;
     const void *block;
+    int32_t marked; /* 1: the program marked a life inside an arena, 0: memory was taken or given */
 } bp_event;
 
 typedef struct bp_log bp_log;
@@ -68,6 +69,8 @@ void bp_allocator_lock(int take);   /* around fork */
 void bp_allocator_forked(void);     /* in the child instead of giving the lock back */
 void *bp_rt_alloc(bp_context *ctx, uint64_t bytes, uint64_t alignment, const char *name);
 void bp_rt_release(bp_context *ctx, void *block, const char *name);
+void bp_rt_mark(bp_context *ctx, int32_t begins, const char *name, uint64_t bytes,
+                const void *address);
 
 /* check_alloc.c */
 void *bp_check_take(bp_check *check, uint64_t bytes, uint64_t alignment);

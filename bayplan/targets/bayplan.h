@@ -99,6 +99,10 @@ struct bp_context {
                             int32_t slots, void *closure);
     /* One line: the arguments in order, a space between each two. */
     void (*print)(bp_context *ctx, const bp_arg *args, int32_t count);
+    /* Programs built with the feature `profile`: the life of a temporary inside an arena begins
+     * (1) or ends (0). A life that an error cuts off has no end. NULL: nobody is told. */
+    void (*mark)(bp_context *ctx, int32_t begins, const char *name, uint64_t bytes,
+                 const void *address);
     void *user;
     int32_t workers;   /* most tasks of one loop at once, constant in a call; 0 counts as 1 */
     int32_t cancelled; /* nonzero: end the call at the next iteration of an outer loop */

@@ -13,6 +13,7 @@ from bayplan.targets.c_callee import add_callee, entry_name
 from bayplan.targets.c_entry import write_entry
 from bayplan.targets.c_names import sanitise
 from bayplan.targets.c_sanitize import prelude
+from bayplan.targets.c_storage import marks_lives
 from bayplan.targets.c_text import comment, string_literal
 from bayplan.targets.c_writer import Lines, Unit
 from bayplan.targets.header import read_header
@@ -89,7 +90,7 @@ class Emission:
         self.source = ""
         self.parameters: list[str] = []  # of the entry points, as C declares them
         self.callees: list[Emission] = []
-        self.live = find_live(program.body)
+        self.live = find_live(program.body, marks_lives(program.target))
 
 
 def emit(
@@ -125,7 +126,7 @@ def native_bytes(target: Any) -> int:
     return 16
 
 
-def find_live(body: S.Stmt) -> set[str]:
+def find_live(body: S.Stmt, sizes_of_aliases: bool = False) -> set[str]:
     """The names that are used by more than lets which nothing uses."""
     values: dict[str, list[Node]] = {}
     roots: list[Node] = [body]
@@ -145,7 +146,8 @@ def find_live(body: S.Stmt) -> set[str]:
                 values.setdefault(node.name, []).append(node.value)
             roots.append(node.body)
             continue
-        if cls is S.Allocate and node.address is not None:  # type: ignore[attr-defined]
+        alias = cls is S.Allocate and node.address is not None  # type: ignore[attr-defined]
+        if alias and not sizes_of_aliases:
             # Its own extents say how large it is, but nothing is computed from them.
             roots += [node.address, node.body]  # type: ignore[attr-defined]
             continue

@@ -38,6 +38,8 @@ class StatementWriter:
         self.loops = 0  # loops around, within this function
         # Heap allocations that are not yet released: IR name -> C name.
         self.heap: dict[str, str] = {}
+        # Aliases whose lives are marked and have not ended: IR name -> arguments of the mark.
+        self.marks: dict[str, str] = {}
 
     def write(self, s: S.Stmt) -> None:
         """Adds the statement to the function."""

@@ -19,6 +19,8 @@ from bayplan.ir.errors import (
     WorkspaceTooSmall,
 )
 from bayplan.ir.memory import MemoryType
+from bayplan.ir.types import INT64
+from bayplan.language.target_names import TargetFeature
 from bayplan.targets.c_names import memory_type
 from bayplan.targets.c_sanitize import end_lives, guarded_place, life_declarations
 from bayplan.targets.c_text import LOGIC, Text, comment, string_literal, wrap
@@ -43,6 +45,9 @@ def allocate(sw: StatementWriter, s: S.Allocate) -> None:
 
 def release(sw: StatementWriter, ir_name: str) -> None:
     """Ends the life of an allocation; an alias has nothing to give back."""
+    marked = sw.marks.pop(ir_name, None)
+    if marked is not None:
+        sw.w.line(f"bp_mark(ctx, 0, {marked});")
     name = sw.heap.pop(ir_name, None)
     if name is None:
         return
@@ -118,8 +123,34 @@ def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
     place = guarded_place(sw, s, base if text == "0" else f"{base} + {text}")
     w.line(f"/* {_describe(sw, s, f'in {arena.name}')} */")
     w.line(f"{c_type} *const {name} = ({c_type} *)({place});")
+    if marks_lives(sw.emission.program.target) and not _is_arena(s):
+        size = w.local("int64_t", _bytes_of_alias(w, s))[0]
+        sw.marks[s.name] = f"{string_literal(s.name)}, {size}, {name}"
+        w.line(f"bp_mark(ctx, 1, {sw.marks[s.name]});")
     sw.write(s.body)
+    release(sw, s.name)
     w.scope = scope
+
+
+def marks_lives(target: Any) -> bool:
+    """Whether code for this target tells its context when temporaries begin and end."""
+    has_feature = getattr(target, "has_feature", None)
+    return has_feature is not None and bool(has_feature(TargetFeature.Profile))
+
+
+def _is_arena(s: S.Allocate) -> bool:
+    """Whether an allocation is an arena; its bytes are counted and checked already."""
+    return s.type.bytes() == 1 and len(s.extents) == 1 and s.extents[0].type.width == 64
+
+
+def _bytes_of_alias(w: Writer, s: S.Allocate) -> str:
+    """The bytes of an alias, 0 where it is not needed."""
+    w.begin_statement(*s.extents, s.condition)
+    args = (build.int32(s.type.bytes()), build.int32(s.padding), *s.extents)
+    text = size_in_bytes(w, E.Call(INT64, "size_in_bytes", args, E.CallKind.INTRINSIC))[0]
+    if build.is_const(s.condition, 1):
+        return text
+    return f"{wrap(w.scalar(s.condition), LOGIC - 1)} ? {text} : 0"
 
 
 def _allocate_heap(sw: StatementWriter, s: S.Allocate) -> None:
@@ -127,8 +158,7 @@ def _allocate_heap(sw: StatementWriter, s: S.Allocate) -> None:
     scope = dict(w.scope)
     c_type = memory_type(s.type)
     w.begin_statement(*s.extents, s.condition)
-    if s.type.bytes() == 1 and len(s.extents) == 1 and s.extents[0].type.width == 64:
-        # An arena: its bytes are counted and checked already.
+    if _is_arena(s):
         size, present = _arena_size(w, s)
     else:
         elements = _count_elements(sw, s)

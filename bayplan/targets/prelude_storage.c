@@ -21,6 +21,12 @@ static inline void *bp_in_workspace(void *workspace, uint64_t given, uint64_t by
     return need < bytes || given < need ? NULL : (char *)workspace + (need - bytes);
 }
 
+/* Tells who wants to know that the life of a temporary in an arena begins or ends. */
+__attribute__((unused)) static void bp_mark(bp_context *ctx, int32_t begins, const char *name,
+                                            int64_t bytes, const void *address) {
+    if (ctx->mark && bytes > 0) ctx->mark(ctx, begins, name, (uint64_t)bytes, address);
+}
+
 __attribute__((unused)) static void bp_release(bp_context *ctx, void *block, const char *name) {
     if (block) ctx->release(ctx, block, name);
 }
