@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.storage.floor import list_cliques
+from bayplan.storage.packing import Search
 from bayplan.storage.plan_offsets import plan_offsets
 from bayplan.storage.requests import Planned, Request
 
@@ -173,6 +174,9 @@ def keep_placement(
     lives: Sequence[tuple[int, int]],
     alignments: Sequence[int],
     hints: Sequence[Sequence[int]],
+    *,
+    node_limit: int | None = None,
+    search: Search | None = None,
 ) -> Placement:
     """Plans for each hint and keeps who lies below whom.
 
@@ -180,6 +184,7 @@ def keep_placement(
         lives: of each temporary the half-open interval of steps.
         alignments: of each the number its offset must be a multiple of.
         hints: lists of sizes that are likely, the likeliest first; without any, all are equal.
+        node_limit, search: as for `plan_offsets`.
     """
     if not hints:
         hints = [[1] * len(lives)]
@@ -187,7 +192,8 @@ def keep_placement(
     for hint in hints:
         # One that takes no room in the hint may well take some at the call.
         requests = _make_requests(lives, alignments, [max(1, size) for size in hint])
-        relation = find_relation(lives, plan_offsets(requests).offsets)
+        planned = plan_offsets(requests, node_limit=node_limit, search=search)
+        relation = find_relation(lives, planned.offsets)
         if all(relation.below != other.below for other in relations):
             relations.append(relation)
         if len(relations) == _MOST_RELATIONS:

@@ -20,6 +20,8 @@ _SEARCH_STEPS = 60_000
 _MOST_IN_PYTHON = 200
 # Nodes of the first try with each rank; each further round has four times as many.
 _FIRST_ROUND = 50
+# A round ends within this part of what can be gained.
+_FINE = 128
 
 
 def plan_offsets(
@@ -27,6 +29,7 @@ def plan_offsets(
     *,
     capacity: int | None = None,
     time_limit_s: float | None = None,
+    node_limit: int | None = None,
     search: Search | None = None,
 ) -> Planned:
     """Chooses an offset for every request, so that none alive together share bytes.
@@ -38,7 +41,9 @@ def plan_offsets(
         requests: what to place.
         capacity: bytes of the arena; the first plan within it is taken, and where none was found
             the smallest that was. Without one the smallest plan is looked for.
-        time_limit_s: ends the search; by default a count of steps does.
+        time_limit_s: ends the search.
+        node_limit: ends the search after so many nodes; without any limit, about as many as take
+            a quarter of a second in Python.
         search: a faster exact search than the one in Python.
 
     Raises:
@@ -54,13 +59,13 @@ def plan_offsets(
     if measure_peak(requests, offsets) > target:
         packing = Packing(requests)
         if search is not None or len(packing.numbers) <= _MOST_IN_PYTHON:
-            attempt = _Attempt(packing, search or search_packing, time_limit_s)
+            attempt = _Attempt(packing, search or search_packing, time_limit_s, node_limit)
+            unit = packing.unit
             if capacity is not None:
-                attempt.fit(capacity // packing.unit, attempt.nodes_left)
-                # What was refuted is refuted for every capacity below the next unit.
-                least = max(least, attempt.refuted_to * packing.unit)
+                attempt.fit(capacity // unit)
             else:
-                least = attempt.improve(least, measure_peak(requests, offsets))
+                attempt.improve(-(-least // unit), -(-measure_peak(requests, offsets) // unit))
+            least = max(least, attempt.refuted_to * unit)
             if attempt.offsets is not None:
                 offsets = packing.spread(requests, attempt.offsets)
     peak = measure_peak(requests, offsets)
@@ -101,13 +106,22 @@ def _place_fast(requests: Sequence[Request], target: int) -> list[int]:
 class _Attempt:
     """Searches one packing within a limit of nodes or of time.
 
+    All ranks are tried with few nodes before one is with many: who begins well is soon done, and
+    who does not hardly ever is.
+
     Attributes:
         offsets: of the best packing found, in units.
         refuted_to: no packing takes fewer units.
         nodes_left: of the limit.
     """
 
-    def __init__(self, packing: Packing, search: Search, time_limit_s: float | None) -> None:
+    def __init__(
+        self,
+        packing: Packing,
+        search: Search,
+        time_limit_s: float | None,
+        node_limit: int | None,
+    ) -> None:
         self.packing = packing
         self.search = search
         self.offsets: list[int] | None = None
@@ -120,55 +134,61 @@ class _Attempt:
             end = monotonic() + time_limit_s
             self.stop = lambda: monotonic() > end
             self.nodes_left = 1 << 62
+        if node_limit is not None:
+            self.nodes_left = node_limit
+        self.ranks: list[list[int]] = []
+        for rank in packing.ranks:
+            if rank not in self.ranks:
+                self.ranks.append(rank)
 
-    def fit(self, capacity: int, nodes: int) -> bool | None:
-        """Whether there is a packing within `capacity` units; None where it stays open.
+    def _goes_on(self) -> bool:
+        return self.nodes_left > 0 and not self.stop()
 
-        All ranks are tried with few nodes before one is with many: who begins well is soon done,
-        and who does not hardly ever is.
-        """
-        ranks: list[list[int]] = []
-        for rank in self.packing.ranks:
-            if rank not in ranks:
-                ranks.append(rank)
+    def fit(self, capacity: int) -> None:
+        """Looks for a packing within `capacity` units."""
         limit = _FIRST_ROUND
-        while nodes > 0:
-            for rank in ranks:
-                limit = min(limit, nodes)
-                found = self.search(self.packing, capacity, rank, limit, self.stop)
-                nodes -= max(1, found.nodes)
-                self.nodes_left -= max(1, found.nodes)
-                if found.offsets is not None:
-                    self.offsets = found.offsets
-                    return True
-                if found.refuted:
-                    self.refuted_to = max(self.refuted_to, capacity + 1)
-                    return False
-                if nodes <= 0 or self.stop():
-                    return None
+        while self._goes_on() and self._try_ranks(capacity, limit) is None:
             limit *= 4
-        return None
 
-    def improve(self, least_bytes: int, peak_bytes: int) -> int:
-        """Looks for the smallest packing; the answer is a number of bytes that all take.
+    def improve(self, least: int, peak: int) -> None:
+        """Looks for the smallest packing, which takes from `least` to `peak` units.
 
-        Begins with the least that could be; where that is refuted or stays open, halves what is
-        between it and the best packing.
+        Each round begins with the least that could be; where that is refuted or stays open, it
+        halves what is between it and the best packing.
         """
-        unit = self.packing.unit
-        high = -(-peak_bytes // unit)
-        # Everything below it is refuted, or has been given up.
-        low = self.refuted_to = -(-least_bytes // unit)
-        capacity = low
-        while low < high and self.nodes_left > 0 and not self.stop():
-            share = self.nodes_left // 3 + 1
-            if self.fit(capacity, share):
-                assert self.offsets is not None
-                ends = [o + s for o, s in zip(self.offsets, self.packing.sizes)]
-                high = max(low, *ends)
-            else:
-                low = max(low, capacity + 1)
-            capacity = (low + high) // 2
-            if capacity >= high:
+        self.refuted_to = least
+        limit = _FIRST_ROUND
+        high = peak
+        while self.refuted_to < high and self._goes_on():
+            low = capacity = self.refuted_to
+            open_ones = False
+            while low < high and self._goes_on():
+                answer = self._try_ranks(capacity, limit)
+                if answer:
+                    assert self.offsets is not None
+                    ends = [o + s for o, s in zip(self.offsets, self.packing.sizes)]
+                    high = max(least, *ends)
+                else:
+                    low = capacity + 1
+                    open_ones = open_ones or answer is None
+                if open_ones and (high - low) * _FINE < high:
+                    # What is left is worth less than more nodes for the whole.
+                    break
+                capacity = (low + high) // 2
+            limit *= 4
+
+    def _try_ranks(self, capacity: int, limit: int) -> bool | None:
+        """Whether there is a packing within `capacity` units; None where it stays open."""
+        for rank in self.ranks:
+            if not self._goes_on():
                 break
-        return self.refuted_to * unit
+            limit = min(limit, self.nodes_left)
+            found = self.search(self.packing, capacity, rank, limit, self.stop)
+            self.nodes_left -= max(1, found.nodes)
+            if found.offsets is not None:
+                self.offsets = found.offsets
+                return True
+            if found.refuted:
+                self.refuted_to = max(self.refuted_to, capacity + 1)
+                return False
+        return None
