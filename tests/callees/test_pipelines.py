@@ -42,7 +42,7 @@ def _plane(x: Any, y: Any) -> Any:
 
 
 def _realize(f: hl.Func, sizes: list[int]) -> tuple[Any, int, int]:
-    """The values, the system requests are left out: requests of the call and bytes at their peak."""
+    """The values, the requests of the call, and their bytes at the peak."""
     found = np.array(f.realize(sizes))
     counts = driver.context().counts
     return found, counts.allocations, counts.peak_bytes
