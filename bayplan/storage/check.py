@@ -23,7 +23,9 @@ _DEFAULT_WORKERS: Final = 2
 
 
 def check_storage(
-    stmt: Stmt, values: Mapping[str, Number] | None = None, workers: int = _DEFAULT_WORKERS
+    stmt: Stmt,
+    values: Mapping[str, Number] | None = None,
+    workers: int = _DEFAULT_WORKERS,
 ) -> None:
     """Refuses a plan that is wrong, for tests and the debug setting.
 
@@ -67,14 +69,26 @@ class _Range:
 
 class _Check:
     def __init__(
-        self, walk: Walk, stmt: Stmt, values: Mapping[str, Number] | None, workers: int
+        self,
+        walk: Walk,
+        stmt: Stmt,
+        values: Mapping[str, Number] | None,
+        workers: int,
     ) -> None:
         self.walk = walk
         self.numbers = Numbers(values or {}, workers)
         self.concrete = values is not None
-        self.relations = Relations(lambda: find_samples(stmt))
-        self.in_place = InPlace(walk)
+        self.stmt = stmt
+        self._samples = [self.numbers] if self.concrete else None
+        self.relations = Relations(self.samples)
+        self.in_place = InPlace(walk, self.samples)
         self.arena_bytes: dict[Use, int | None] = {}
+
+    def samples(self) -> list[Numbers]:
+        """Calls in which what cannot be proved is tried: the one that is given, or a few."""
+        if self._samples is None:
+            self._samples = find_samples(self.stmt)
+        return self._samples
 
     def run(self) -> None:
         """Checks each alias, then each arena."""

@@ -3,25 +3,36 @@
 Shown here, or refused: while both are kept, the old one is only read, in statements that store the
 new one at the very index that they read, and no two executions of such statements, nor two lanes
 of one, store to the same element. Then each element is read for the last time by the statement
-that replaces it, in whatever order iterations run.
+that replaces it, in whatever order iterations run. That no element is stored twice is proved from
+the indices, or else tried out in a few calls (`check_once`); the planner's reasons are not asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from bayplan.analysis.evaluate import Unknown
 from bayplan.analysis.simplify import can_prove, simplify
 from bayplan.ir import build
 from bayplan.ir.exprs import Broadcast, Expr, Load, Ramp, Variable
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import Store
 from bayplan.ir.walk import free_variables, iterate, substitute
+from bayplan.storage.check_numbers import Numbers
+from bayplan.storage.check_once import find_repeated
 from bayplan.storage.check_walk import Leaf, Scope, Use, Walk
 
 
 class InPlace:
-    """Proofs about one walk."""
+    """Judges pairs of one walk.
 
-    def __init__(self, walk: Walk) -> None:
+    Args:
+        samples: gives the calls in which what cannot be proved is tried.
+    """
+
+    def __init__(self, walk: Walk, samples: Callable[[], list[Numbers]]) -> None:
         self.walk = walk
+        self.samples = samples
         self._expanded: dict[tuple[Scope | None, Node], Node] = {}
 
     def why_not(self, a: Use, b: Use) -> str:
@@ -51,7 +62,17 @@ class InPlace:
                 if why:
                     return f"{why} at step {at}"
         depth = min(len(old.loops), len(new.loops))
-        return self._stored_twice([self.walk.leaves[at] for at in stores], new, depth)
+        leaves = [self.walk.leaves[at] for at in stores]
+        why = self._stored_twice(leaves, new, depth)
+        return self._try_out(leaves, new, depth) if why else ""
+
+    def _try_out(self, leaves: list[Leaf], new: Use, depth: int) -> str:
+        """Why not, found in sample calls, where the proof fails."""
+        try:
+            element = find_repeated(leaves, depth, self.samples())
+        except Unknown as unknown:
+            return f"{unknown.what} cannot be found without running the program"
+        return "" if element is None else f"element {element} of {new.name} is stored twice"
 
     def _read_elsewhere(self, leaf: Leaf, old: Use, new: Use) -> str:
         """Why the statement that reads `old` is not one that replaces just what it reads."""

@@ -44,7 +44,6 @@ class Relations:
 
     def __init__(self, find_samples: Callable[[], list[Numbers]]) -> None:
         self._find_samples = find_samples
-        self._samples: list[Numbers] | None = None
         self._expanded: dict[tuple[Any, Node], Node] = {}
         self._reached: dict[int, list[list[int]]] = {}
 
@@ -147,9 +146,7 @@ class Relations:
         """Compares what a placement is given for an alias with what it takes, in samples."""
         arena = use.arena
         assert arena is not None
-        if self._samples is None:
-            self._samples = self._find_samples()
-        for numbers in self._samples:
+        for numbers in self._find_samples():
             try:
                 given = numbers.value(expression, arena.scope)
                 for loops in most(numbers.iterations(use)):
