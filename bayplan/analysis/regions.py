@@ -12,12 +12,12 @@ from bayplan.analysis.fused import FusedLoops
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.monotonic import Monotonic, is_monotonic
 from bayplan.analysis.purity import is_pure
-from bayplan.analysis.simplify import simplify
+from bayplan.analysis.simplify import can_prove, simplify
+from bayplan.analysis.solve import solve_for_outer_interval
 from bayplan.ir import build
 from bayplan.ir.exprs import Call, CallKind, Expr, Let, Mul, Variable
 from bayplan.ir.stmts import AssertStmt, Evaluate, For, IfThenElse, LetStmt, Provide
 from bayplan.ir.walk import Substitute, free_variables, substitute
-
 
 _BUFFERS: Final = ("read_buffer", "written_buffer", "required_region")
 
@@ -40,6 +40,8 @@ class Regions:
         self.bounder = Bounder(scope, func_bounds)
         # What stands for the variables of lets met on the way.
         self.values: dict[str, Expr] = {}
+        # Of some of them the same, clamped to what conditions around say of the variable.
+        self.clamped: dict[str, Expr] = {}
         # Large values of lets stay named: new name and value, in order.
         self.named: list[tuple[str, Expr]] = []
         self.fused = FusedLoops()
@@ -70,9 +72,7 @@ class Regions:
         return {name: self._wrapped_box(box) for name, box in self.boxes.items()}
 
     def _wrapped_box(self, box: Box) -> Box:
-        bounds = [
-            Interval(self._wrapped(i.min), self._wrapped(i.max), i.empty) for i in box.bounds
-        ]
+        bounds = [Interval(self._wrapped(i.min), self._wrapped(i.max), i.empty) for i in box.bounds]
         return Box(bounds, self._wrapped(box.used))
 
     def _wrapped(self, e: Expr | None) -> Expr | None:
@@ -138,7 +138,14 @@ class Regions:
 
     def interval(self, e: Expr) -> Interval:
         """The bounds of an expression in the present scope."""
-        return self._bounds(self._plain(e))
+        found = self._bounds(self._plain(e))
+        if free_variables(e).isdisjoint(self.clamped):
+            return found
+        return _tighter(found, self._bounds(self._in_clamped(e)))
+
+    def _in_clamped(self, e: Expr) -> Expr:
+        """As `_plain`, with the clamped values where there are any."""
+        return simplify(substitute({**self.values, **self.clamped}, without_likely(e)))
 
     def _plain(self, e: Expr) -> Expr:
         """The expression without marks and with the values of small lets put in."""
@@ -180,7 +187,7 @@ class Regions:
 
     def _changed(self, bounder: Bounder | None, values: dict[str, Expr] | None) -> Any:
         """Switch to another scope; what was seen in the old one counts no more."""
-        saved = (self.bounder, self.values, self._seen, self._substitute)
+        saved = (self.bounder, self.values, self._seen, self._substitute, self.clamped)
         self._seen = set()
         if bounder is not None:
             self.bounder = bounder
@@ -190,7 +197,7 @@ class Regions:
         return saved
 
     def _restore(self, saved: Any) -> None:
-        self.bounder, self.values, self._seen, self._substitute = saved
+        self.bounder, self.values, self._seen, self._substitute, self.clamped = saved
 
     def _with_let(self, name: str, value: Expr, inside: Callable[[], None]) -> None:
         values = dict(self.values)
@@ -206,7 +213,11 @@ class Regions:
                 values[name] = plain
         else:
             values.pop(name, None)
+        clamped = {k: v for k, v in self.clamped.items() if k != name}
+        if name in values and not free_variables(value).isdisjoint(self.clamped):
+            clamped[name] = self._in_clamped(value)
         saved = self._changed(bounder, values)
+        self.clamped = clamped
         inside()
         self._restore(saved)
 
@@ -223,6 +234,7 @@ class Regions:
         if not scope.keys().isdisjoint(values):
             values = {k: v for k, v in values.items() if k not in scope}
         saved = self._changed(self.bounder.with_scope(scope), values)
+        self.clamped = {k: v for k, v in self.clamped.items() if k in values}
         inside()
         self._restore(saved)
 
@@ -325,22 +337,57 @@ class Regions:
             return
         varies = any(v in self.bounder.scope for v in free_variables(plain))
         if varies or not is_pure(plain):
-            self._narrowed(plain, True, then)
+            self._narrowed(condition, plain, True, then)
             if other is not None:
-                self._narrowed(plain, False, other)
+                self._narrowed(condition, plain, False, other)
             return
         self._either(plain, then, other)
 
-    def _narrowed(self, condition: Expr, holds: bool, inside: Callable[[], None]) -> None:
-        """Visit under a condition on variables that move."""
-        under = self.bounder.under(condition, holds)
+    def _narrowed(
+        self, condition: Expr, plain: Expr, holds: bool, inside: Callable[[], None]
+    ) -> None:
+        """Visit under a condition on variables that move.
+
+        Args:
+            condition: As it stands.
+            plain: The same in terms of what lets stand for.
+            holds: Whether it does; else it fails.
+            inside: Visits what is under it.
+        """
+        under = self.bounder.under(plain, holds)
+        clamped = self._clamped(condition if holds else build.logical_not(condition), under)
         before = self._moving
         known = self.bounder.scope
         self._moving = {k: v for k, v in before.items() if under.scope[k] is known[k]}
         saved = self._changed(under, None)
+        self.clamped = clamped
         inside()
         self._restore(saved)
         self._moving = before
+
+    def _clamped(self, condition: Expr, under: Bounder) -> dict[str, Expr]:
+        """The values of lets clamped to what a condition, too, says of their variables.
+
+        In `v = 3 a + b; if v <= 4` no range of a and of b says as much.
+        """
+        clamped = self.clamped
+        for name in sorted(free_variables(condition) & self.values.keys()):
+            solved = solve_for_outer_interval(condition, name)
+            if solved.empty or solved.is_everything():
+                continue
+            known = under(self.values[name])
+            value = old = clamped.get(name, self.values[name])
+            if solved.max is not None:
+                high = self._plain(solved.max)
+                if known.max is None or not can_prove(build.le(known.max, high)):
+                    value = build.minimum(value, high)
+            if solved.min is not None:
+                low = self._plain(solved.min)
+                if known.min is None or not can_prove(build.ge(known.min, low)):
+                    value = build.maximum(value, low)
+            if value is not old and not _is_large(value):
+                clamped = {**clamped, name: simplify(value)}
+        return clamped
 
     def _either(
         self, condition: Expr, then: Callable[[], None], other: Callable[[], None] | None
@@ -374,6 +421,18 @@ def _use_only_if(boxes: dict[str, Box], condition: Expr) -> None:
     for box in boxes.values():
         used = condition if box.used is None else build.logical_and(box.used, condition)
         box.used = simplify(used)
+
+
+def _tighter(a: Interval, b: Interval) -> Interval:
+    """Of two intervals of the same, the first; an end of the second that surely is nearer."""
+    low, high = a.min, a.max
+    if b.min is not None and b.min is not low:
+        if low is None or can_prove(build.ge(b.min, low)):
+            low = b.min
+    if b.max is not None and b.max is not high:
+        if high is None or can_prove(build.le(b.max, high)):
+            high = b.max
+    return Interval(low, high)
 
 
 def _is_large(e: Expr) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from bayplan.analysis.facts import without_likely
 from bayplan.analysis.interval import Interval
@@ -31,6 +31,11 @@ from bayplan.ir.exprs import (
 )
 from bayplan.ir.types import Type
 from bayplan.ir.walk import free_variables, substitute
+
+# Calls that are their first argument, when they are evaluated.
+_TRANSPARENT: Final = frozenset(
+    ["likely", "likely_if_innermost", "promise_clamped", "unsafe_promise_clamped"]
+)
 
 
 def solve_expression(expr: Expr, var: str) -> Expr:
@@ -186,7 +191,7 @@ class _Solver:
             q = simplify(build.div(build_linear(rest, t), -c))
             turned = linear_of(q).times(by).plus(inside, -1)
             return self._non_negative(turned.plus_constant(by - 1), t)
-        if cls is Call and atom.name in ("likely", "likely_if_innermost"):
+        if cls is Call and atom.name in _TRANSPARENT:
             return self._non_negative(rest.plus(linear_of(atom.args[0]), c), t)
         if cls is Mul and self.outer is False:
             return Interval.nothing()

@@ -39,6 +39,49 @@ def fused_name(loop: str) -> str:
     return f"{stem}.fused.{last}"
 
 
+def split_group(functions: Sequence[Function]) -> list[list[Function]]:
+    """Parts a group, of which members may turn out not to be used, for schedule_functions.
+
+    The stages of `functions`, those that are used, no longer ask to be computed with others: what
+    was to be computed with a Func that is not used is computed on its own.
+
+    Returns:
+        Groups of those that still share loops, in the order that the Funcs had.
+    """
+    left = {f.name for f in functions}
+    label = {name: name for name in left}
+    for function in functions:
+        for definition in function.stages():
+            level = definition.schedule.fuse_level
+            if not level.is_inlined() and not level.is_root():
+                if str(level.func) in left:
+                    _join(label, function.name, str(level.func))
+                else:
+                    definition.schedule.fuse_level = _locked_inlined()
+            for schedule in [
+                definition.schedule,
+                *[special.definition.schedule for special in definition.specializations],
+            ]:
+                schedule.fused_pairs = [p for p in schedule.fused_pairs if p.func_2 in left]
+    groups: dict[str, list[Function]] = {}
+    for function in functions:
+        groups.setdefault(label[function.name], []).append(function)
+    return list(groups.values())
+
+
+def _join(label: dict[str, str], one: str, two: str) -> None:
+    old, new = label[one], label[two]
+    for name, value in label.items():
+        if value == old:
+            label[name] = new
+
+
+def _locked_inlined() -> LoopLevel:
+    level = LoopLevel.inlined()
+    level.locked = True
+    return level
+
+
 def build_group(functions: Sequence[Function], lowering: Lowering) -> Stmt:
     """The loops that compute all stages of the Funcs of a group, without storage."""
     return _Group(functions, lowering).build()
@@ -119,12 +162,6 @@ class _Group:
                 if level.is_root() or level.is_inlined():
                     before = level if stage == 0 else before
                     continue
-                if str(level.func) not in index:
-                    raise ScheduleError(
-                        f"{function.name} is to be computed with {level.func}, which is not used "
-                        "in this pipeline",
-                        definition.where or function.where,
-                    )
                 parent = (index[str(level.func)], max(level.stage, 0))
                 waits[i][stage] += 1
                 edges[parent[0]][parent[1]].append((i, stage))

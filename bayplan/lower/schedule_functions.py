@@ -21,6 +21,7 @@ from bayplan.lower.check_schedule import (
 )
 from bayplan.lower.context import Lowering
 from bayplan.lower.find_calls import CallIndex
+from bayplan.lower.fuse_loops import split_group
 from bayplan.lower.inject_realization import InjectRealization
 from bayplan.lower.inline_functions import inline_functions
 
@@ -44,34 +45,44 @@ def schedule_functions(lowering: Lowering) -> Stmt:
     calls = CallIndex()
     # Funcs to inline are collected, so that a chain of them costs one walk.
     inlined: list[Function] = []
+    groups: list[list[str]] = []
     for group in reversed(lowering.fused_groups):
         functions = [env[name] for name in group]
         if is_inlined_group(functions) and functions[0].name not in lowering.outputs:
             check_inlined(functions[0])
             inlined.append(functions[0])
+            groups.append(group)
             continue
         if inlined:
             stmt = inline_functions(stmt, inlined, calls)
             inlined = []
-        stmt = _realize(stmt, functions, lowering, calls)
+        for part in reversed(_used_parts(stmt, functions, lowering, calls)):
+            stmt = _realize(stmt, part, lowering, calls)
+            groups.append([f.name for f in part])
+    lowering.fused_groups = groups[::-1]
     if inlined:
         stmt = inline_functions(stmt, inlined, calls)
     assert isinstance(stmt, For) and stmt.name == ROOT_LOOP
     return _RemoveOutermost()(stmt.body)
 
 
-def _realize(stmt: Stmt, functions: list[Function], lowering: Lowering, calls: CallIndex) -> Stmt:
+def _used_parts(
+    stmt: Stmt, functions: list[Function], lowering: Lowering, calls: CallIndex
+) -> list[list[Function]]:
+    """The members of a group that are to be realized, those together that share loops."""
     used = [
         f for f in functions if check_levels(f, stmt, f.name in lowering.outputs, lowering, calls)
     ]
-    if not used:
-        return stmt
-    injector = InjectRealization(used, [f.name in lowering.outputs for f in used], lowering, calls)
+    return split_group(used)
+
+
+def _realize(stmt: Stmt, functions: list[Function], lowering: Lowering, calls: CallIndex) -> Stmt:
+    outputs = [f.name in lowering.outputs for f in functions]
+    injector = InjectRealization(functions, outputs, lowering, calls)
     stmt = injector(stmt)
     if not injector.found_all_levels():
-        raise InternalError(
-            f"no place was found to realize {', '.join(f.name for f in used)}", used[-1].where
-        )
+        names = ", ".join(f.name for f in functions)
+        raise InternalError(f"no place was found to realize {names}", functions[-1].where)
     return stmt
 
 

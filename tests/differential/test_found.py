@@ -160,3 +160,67 @@ def test_a_func_realized_in_two_places_has_bounds_of_its_own_in_each() -> None:
     text = driver.lowered_text(g._functions())
     assert f"{f.name()}[1]" not in text
     _check(g, [9])
+
+
+def test_what_is_computed_with_a_func_that_is_not_used_is_computed_alone() -> None:
+    x, y = hl.vars("x y")
+    f, g, h, out = hl.Func("f"), hl.Func("g"), hl.Func("h"), hl.Func("out")
+    f[x, y] = x + y
+    g[x, y] = x - y
+    h[x, y] = x * y
+    # A constant condition cuts g off; f and h, each computed with it, are left.
+    out[x, y] = f[x, y] + h[x, y] + hl.select(hl.i16(-7) >= hl.i16(-4), g[x, y], 0)
+    for func in (g, h, f):
+        func.compute_root()
+    f.compute_with(g, y)
+    h.compute_with(g, x)
+    _check(out, [7, 5])
+
+
+def test_a_func_is_computed_alone_where_the_one_computed_with_it_is_not_used() -> None:
+    x, y = hl.vars("x y")
+    f, g, pair, out = hl.Func("f"), hl.Func("g"), hl.Func("pair"), hl.Func("out")
+    f[x, y] = hl.u16(x)
+    g[x, y] = (x + y, y)
+    # Inlined, and its second value, which alone uses f, is not asked for.
+    pair[x, y] = (g[x, y][0] * 2, f[x, y] == 3)
+    out[x, y] = pair[x, y][0]
+    g.compute_root()
+    f.compute_root().compute_with(g, y)
+    _check(out, [7, 5])
+
+
+def test_those_left_of_a_group_still_share_loops() -> None:
+    x, y = hl.vars("x y")
+    f, g, h, out = hl.Func("f"), hl.Func("g"), hl.Func("h"), hl.Func("out")
+    f[x, y] = x + y
+    g[x, y] = x - y
+    h[x, y] = x * y
+    out[x, y] = f[x, y] + g[x + 1, y] + hl.select(hl.i32(2) > 3, h[x, y], 1)
+    for func in (f, g, h):
+        func.compute_root()
+    g.compute_with(f, y)
+    h.compute_with(g, y)
+    text = driver.lowered_text(out._functions())
+    assert f"{f.name()}.s0.fused.y" in text and h.name() not in text
+    _check(out, [7, 5])
+
+
+def test_a_guard_on_a_sum_of_loops_bounds_what_a_condition_reads() -> None:
+    x = hl.Var("x")
+    outer, inner, io, ii = (hl.RVar(n) for n in ("outer", "inner", "io", "ii"))
+    for extent, first, second in ((1, 8, 3), (4, 9, 3), (3, 2, 4)):
+        data = np.arange(extent + 1, dtype=np.int16)
+        image = hl.ImageParam(hl.Int(16), 1, "image")
+        f = hl.Func("f")
+        r = hl.RDom([(1, extent)], "r")
+        r.where(image[r.x] > 1)
+        f[x] = hl.i16(x)
+        f[x] += image[r.x]
+        f.update().split(r.x, outer, inner, first, hl.TailStrategy.GuardWithIf)
+        f.update().split(inner, io, ii, second, hl.TailStrategy.GuardWithIf)
+        f.infer_input_bounds([8])
+        given = image.get()
+        assert (given.dim(0).min(), given.dim(0).extent()) == (1, extent)
+        image.set(hl.Buffer(data))
+        _check(f, [8])
