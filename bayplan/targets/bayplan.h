@@ -120,6 +120,8 @@ uint64_t bp_format_error(const bp_context *ctx, char *out, uint64_t room);
 int32_t bp_rt_set_num_threads(int32_t threads);
 /* Gives the memory that is kept for later calls back to the system; the bytes that were kept. */
 uint64_t bp_rt_trim(void);
+/* The most bytes that are used and kept together, 0: no limit. Gives the limit before. */
+uint64_t bp_rt_set_memory_limit(uint64_t bytes);
 
 #ifdef __cplusplus
 }
