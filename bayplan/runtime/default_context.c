@@ -3,12 +3,16 @@
 
 #include <stdlib.h>
 
-/* BAYPLAN_NUM_THREADS or HL_NUM_THREADS, before the program can say otherwise. */
-__attribute__((constructor)) static void threads_from_environment(void) {
+/* BAYPLAN_NUM_THREADS or HL_NUM_THREADS, and BAYPLAN_MEMORY_LIMIT, before the program can say
+ * otherwise. */
+__attribute__((constructor)) static void read_environment(void) {
     const char *text = getenv("BAYPLAN_NUM_THREADS");
     if (!text || !*text) text = getenv("HL_NUM_THREADS");
     const long threads = text ? strtol(text, NULL, 10) : 0;
     if (threads > 0 && threads <= INT32_MAX) bp_rt_set_num_threads((int32_t)threads);
+    text = getenv("BAYPLAN_MEMORY_LIMIT");
+    const unsigned long long limit = text ? strtoull(text, NULL, 0) : 0;
+    if (limit > 0) bp_rt_set_memory_limit(limit);
 }
 
 bp_context *bp_default_context(void) {
