@@ -1,4 +1,4 @@
-"""The command line: ``bayplan run | compile | storage | doctor``.
+"""The command line: ``bayplan run | compile | storage | plan | doctor``.
 
 Results go to stdout, talk and progress to stderr. Exit codes: 0 done, 1 the program or its run
 failed (or ``doctor`` found no way to run), 2 the command line itself was wrong, 130 interrupted.
