@@ -334,10 +334,22 @@ def _check_nodes(function: Function, nodes: Sequence[Expr], args: Sequence[str])
         if type(n) is Call and n.kind is CallKind.FUNC and n.target is function:
             raise DefinitionError(f"{function.name} cannot be an argument of its own function")
     for n in nodes:
+        if not (type(n) is Call and n.name == READ):
+            _check_scalar(function, n)
         if n.type.lane_count != 1:
             raise TypeMismatchError(f"{n} is a vector, which no C function can be given")
         if n.type.kind == "float" and n.type.width == 16:
             raise TypeMismatchError(f"{n} is a float16, which C functions cannot be given by value")
+
+
+def _check_scalar(function: Function, scalar: Expr) -> None:
+    for n in iterate(scalar):
+        if type(n) is Call and n.kind in (CallKind.FUNC, CallKind.IMAGE):
+            raise DefinitionError(
+                f"a scalar that the function computing {function.name} is given reads {n.name}, "
+                "but it must be known before anything is computed or read",
+                hint=f"give the function {n.name} itself",
+            )
 
 
 def _parameter(node: Expr) -> tuple[Type, int | None]:

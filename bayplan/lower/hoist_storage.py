@@ -76,10 +76,15 @@ class _TakeAllocations(Rewriter):
         return simplify(substitute(used, e)) if used else e
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        value = self._expand(node.value)
         if is_pure(node.value):
-            self.lets[node.name] = self._expand(node.value)
+            self.lets[node.name] = value
+        elif value.type.kind == "int":
+            # Only its range is known, as that of a loop variable.
+            self.loops[node.name] = bounds_of_expr_in_scope(value, self.loops)
         body = self(node.body)
         self.lets.pop(node.name, None)
+        self.loops.pop(node.name, None)
         return node if body is node.body else LetStmt(node.name, node.value, body)
 
     def rewrite_For(self, node: For) -> Stmt:
