@@ -12,6 +12,7 @@ import bayplan as hl
 from apps import harness
 from bayplan import driver
 from bayplan.driver.values import make_values, output_parameters
+from tests.cases.test_b45_allocation_failure import fail_each
 
 SMALL: dict[str, dict[str, Any]] = {
     "iir_blur": {"width": 147, "height": 83},
@@ -77,3 +78,20 @@ def test_a_call_in_a_workspace_takes_nothing_at_all(name: str) -> None:
         assert (now.requests, now.system_calls) == (before.requests, before.system_calls)
         assert harness.check_close(prepared.app, prepared.out, want) is None
         assert (block[:start] == 0xCD).all() and (block[start + need :] == 0xCD).all()
+
+
+@pytest.mark.parametrize("name", apps.NAMES)
+def test_any_failing_allocation_ends_the_call(name: str) -> None:
+    prepared = prepare(name)
+    prepared.run()
+    want = prepared.out.copy()
+
+    def run() -> None:
+        prepared.out[...] = 0
+        prepared.run()
+        assert harness.check_close(prepared.app, prepared.out, want) is None
+
+    try:
+        fail_each(run, ())
+    finally:
+        driver.context().check_allocations(False)
