@@ -74,7 +74,7 @@ class _Writer:
         self.lets = {name: reintern(value) for name, value in lets}
         self.terms: dict[str, str] = {}
         self._written: dict[str, Expr] = {}
-        self._names: dict[Expr, str] = {}
+        self.term_names: dict[Expr, str] = {}
 
     def size(self, t: PlannedTemporary) -> str:
         """The bytes of a temporary."""
@@ -119,43 +119,51 @@ class _Writer:
         """The name of the term that stands for an expression; it is written down once."""
         if type(e) in (Variable, Const):
             return _text(e)
-        found = self._names.get(e)
+        found = self.term_names.get(e)
         if found is None:
             found, count = wanted, 1
             while found in self.terms:
                 count += 1
                 found = f"{wanted}${count}"
-            self._names[e] = found
+            self.term_names[e] = found
             # Terms inside come first.
             text = self.cut(e, found)
             self.terms[found] = text
         return found
 
     def cut(self, e: Expr, name: str) -> str:
-        """The text of an expression, with further terms for parts of it while it is too long."""
-        count = 0
-        while len(_text(e)) > LONGEST:
-            part = _largest_part(e)
-            if part is None:
+        """The text of an expression, with further terms for parts of it where it is too long."""
+        return _text(_Cut(self, name)(e)) if len(_text(e)) > LONGEST else _text(e)
+
+
+class _Cut(Rewriter):
+    """Makes every part short enough, from the leaves up: its longest operands become terms."""
+
+    def __init__(self, writer: _Writer, name: str) -> None:
+        super().__init__()
+        self.writer = writer
+        self.name = name
+        self.count = 0
+
+    def rebuild(self, node: Node) -> Node:
+        children = [self(child) for child in node.children()]
+        texts = [_text(c) if isinstance(c, Expr) else "" for c in children]
+        while sum([len(text) for text in texts]) > LONGEST - 4 * len(texts):
+            longest = max(range(len(texts)), key=lambda i: len(texts[i]))
+            part = children[longest]
+            if not isinstance(part, Expr) or type(part) in (Variable, Const):
                 break
-            count += 1
-            inner = self._names.get(part)
-            if inner is None:
-                inner = self._names[part] = f"{name}.{count}"
-                self.terms[inner] = _text(part)
-            e = replace_nodes({part: Variable(part.type, inner)}, e)
-        return _text(e)
+            children[longest] = Variable(part.type, self._term(part, texts[longest]))
+            texts[longest] = str(children[longest])
+        return node.with_children(children)
 
-
-def _largest_part(e: Expr) -> Expr | None:
-    """The part of an expression with the longest text that is no longer than a formula may be."""
-    best, length = None, _SHORT // 2
-    for node in iterate(e):
-        if node is not e and isinstance(node, Expr) and type(node) not in (Variable, Const):
-            own = len(_text(node))
-            if length < own <= LONGEST:
-                best, length = node, own
-    return best
+    def _term(self, part: Expr, text: str) -> str:
+        names = self.writer.term_names
+        if part not in names:
+            self.count += 1
+            names[part] = f"{self.name}.{self.count}"
+            self.writer.terms[names[part]] = text
+        return names[part]
 
 
 def _product(t: PlannedTemporary, extents: Sequence[str]) -> str:
