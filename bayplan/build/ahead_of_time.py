@@ -16,6 +16,7 @@ from bayplan.build.cache import cache_folder, make_key
 from bayplan.build.compile_library import run_compiler
 from bayplan.build.compilers import Compiler, find_compiler, search_path
 from bayplan.build.flags import emitted_flags
+from bayplan.build.stack_use import StackUse, read_stack_use
 from bayplan.ir.errors import CompileError, NoCompiler
 from bayplan.language.target_names import TargetArch, TargetFeature, TargetOS
 
@@ -84,23 +85,6 @@ def check_reachable(target: Target, host: Target) -> None:
         )
 
 
-class StackUse:
-    """Bytes of stack that one function of a program takes.
-
-    Attributes:
-        function: its name.
-        size_bytes: of its frame, as the compiler says.
-        is_bounded: the compiler knows the size; false only for arrays of variable length.
-    """
-
-    __slots__ = ("function", "is_bounded", "size_bytes")
-
-    def __init__(self, function: str, size_bytes: int, is_bounded: bool) -> None:
-        self.function = function
-        self.size_bytes = size_bytes
-        self.is_bounded = is_bounded
-
-
 def compile_object(source: str, name: str, target: Target, output: Path) -> list[StackUse]:
     """Writes the object file of an emitted program.
 
@@ -129,16 +113,6 @@ def _run(compiler: Compiler, command: list[str], name: str) -> None:
         if "internal compiler error" not in error.message:
             raise
         run_compiler([*command, "-O1", "-fno-tree-loop-vectorize"], name)
-
-
-def read_stack_use(text: str) -> list[StackUse]:
-    """What a compiler wrote for `-fstack-usage`."""
-    found = []
-    for line in text.splitlines():
-        where, size, how = line.split("\t")
-        function = where.rsplit(":", 1)[-1]
-        found.append(StackUse(function, int(size), how == "static" or "bounded" in how))
-    return found
 
 
 def compile_assembly(source: str, name: str, target: Target, output: Path) -> None:

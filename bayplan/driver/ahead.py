@@ -21,11 +21,10 @@ from bayplan.lower.program import Argument, LoweredProgram
 from bayplan.targets.c_names import sanitise
 
 if TYPE_CHECKING:
-    from bayplan.build.ahead_of_time import StackUse
+    from bayplan.build.stack_use import StackUse
     from bayplan.targets.c import Emission
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RETURN_BYTES: Final = 16
 _COMPILED: Final = (
     OutputFileType.object, OutputFileType.static_library, OutputFileType.assembly
 )  # fmt: skip
@@ -67,20 +66,13 @@ class AheadProgram:
         return self.emission.program
 
     def stack_bytes(self) -> int | None:
-        """The most stack that a call takes, hooks not counted; None where it was not measured.
+        """The most stack that a call takes, hooks not counted; None where it was not measured."""
+        from bayplan.build.stack_use import measure_stack
 
-        The frames of the functions of the file together: none of them calls itself, so no chain
-        of calls is longer. Of the three ways to call the program only the deepest counts.
-        """
-        if not self.stack or not all(use.is_bounded for use in self.stack):
-            return None
-        frames = {use.function: use.size_bytes for use in self.stack}
         name = self.emission.name
-        ways = []
-        for entry in (name, f"{name}_workspace_bytes", f"{name}_with_workspace"):
-            ways.append(frames.pop(entry, 0) + frames.pop(f"{entry}_argv", 0))
-        # A call leaves its return address.
-        return max(ways) + sum(frames.values()) + _RETURN_BYTES * (len(frames) + 2)
+        forms = (name, f"{name}_workspace_bytes", f"{name}_with_workspace")
+        entries = [f"{form}{end}" for form in forms for end in ("", "_argv")]
+        return measure_stack(self.emission.source, entries, self.stack)
 
     def write(self, outputs: Mapping[OutputFileType, Path]) -> None:
         """Writes the files, each of its kind."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import bayplan as hl
-from bayplan.build.ahead_of_time import read_stack_use
+from bayplan.build.stack_use import StackUse, find_mentions, measure_stack, read_stack_use
 from bayplan.driver.ahead import compile_ahead
 from tests.embedding.programs import build_and_run, make_blur, run
 from tests.embedding.test_freestanding import make_busy
@@ -127,3 +127,51 @@ def test_a_call_takes_no_more_than_is_stated(tmp_path: Path) -> None:
     # Without the frame of the caller, whose part below `mark` counts as used.
     assert 8192 <= used <= stated + 128
     assert stated <= 8192 + OVERHEAD
+
+
+def test_tasks_one_after_another_count_once(tmp_path: Path) -> None:
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.Float(32), 2, "in")
+    previous: Any = image
+    func = hl.Func()
+    for i in range(3):
+        row, func = hl.Func(f"row{i}"), hl.Func(f"out{i}")
+        row[x, y] = previous[x, y] * 2.0
+        func[x, y] = row[x, y] + row[1023 - x, y]
+        func.bound(x, 0, 1024).compute_root().parallel(y)
+        row.compute_at(func, y).store_in(hl.MemoryType.Stack)
+        previous = func
+    func.output_buffer().dim(0).set_bounds(0, 1024)
+    stated = build(tmp_path, func, [image], "threefold")
+    assert 4096 <= stated <= 4096 + OVERHEAD
+
+
+def test_frames_along_calls() -> None:
+    source = """
+static int32_t inner(bp_context *ctx) {
+    return 0;
+}
+
+static inline __attribute__((always_inline)) int32_t gone(bp_context *ctx) {
+    return inner(ctx);
+}
+
+static int32_t entry_y_task(bp_context *ctx, int32_t begin) {
+    /* entry(ctx) is what calls it. */
+    ctx->print(ctx, "entry(", 1);
+    return gone(ctx);
+}
+
+BP_EXPORT int32_t entry(bp_context *ctx) {
+    return ctx->parallel_for(ctx, entry_y_task, 0, 9, 2, NULL) + inner(ctx);
+}
+"""
+    mentions = find_mentions(source)
+    assert mentions == {"inner": [], "gone": ["inner"], "entry_y_task": ["gone"],
+                        "entry": ["entry_y_task", "inner"]}  # fmt: skip
+    uses = [StackUse("inner", 100, True), StackUse("entry_y_task.constprop.0", 30, True),
+            StackUse("entry_y_task", 20, True), StackUse("entry", 8, True)]  # fmt: skip
+    assert measure_stack(source, ["entry"], uses) == 100 + 30 + 20 + 8 + 4 * 16
+    uses.append(StackUse("inner", 1, False))
+    assert measure_stack(source, ["entry"], uses) is None
+    assert measure_stack(source, ["entry"], []) is None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
-from tests.embedding.programs import build_and_run, make_blur, make_fixed
+import pytest
+
+import bayplan as hl
+from tests.embedding.programs import build_and_run, make_blur, make_fixed, run
 
 _OFFSETS = """
 #include "fixed.h"
@@ -87,3 +91,21 @@ def test_bytes_that_depend_on_the_call_are_no_constant(tmp_path: Path) -> None:
 def test_no_temporaries_no_bytes(tmp_path: Path) -> None:
     make_fixed(1).compile_to_header(str(tmp_path / "fixed.h"), None, "fixed")
     assert "#define fixed_WORKSPACE_BYTES 0\n" in (tmp_path / "fixed.h").read_text()
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++", "clang", "clang++"])
+def test_headers_are_c_and_cxx_of_many_standards(tmp_path: Path, compiler: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    blur, arguments = make_blur()
+    blur.compile_to_header(str(tmp_path / "blur.h"), arguments, "blur")
+    make_fixed().compile_to_header(str(tmp_path / "fixed.h"), None, "fixed")
+    target = hl.Target("host-user_context")
+    blur.compile_to_header(str(tmp_path / "given.h"), arguments, "given", target)
+    text = "".join([f'#include "{name}.h"\n' for name in ("blur", "fixed", "given", "blur")])
+    cxx = compiler.endswith("++")
+    source = tmp_path / ("all.cpp" if cxx else "all.c")
+    source.write_text(f"{text}void *both[] = {{(void *)blur_argv, (void *)given_argv}};\n")
+    for standard in ("c++11", "c++14", "c++20") if cxx else ("c99", "c11", "gnu17"):
+        strict = ["-Wall", "-Wextra", "-Werror"]
+        run([compiler, f"-std={standard}", *strict, "-c", source, "-o", tmp_path / "all.o"])
