@@ -28,6 +28,7 @@ class Formulas:
     Attributes:
         sizes: bytes of each temporary, in the plan's order; division rounds down. It is what the
             temporary takes where it is needed, and a bound where its size differs in loops.
+        names: the user's sizes and parameters that the bytes of each temporary depend on.
         terms: the names in formulas that are neither the user's nor a temporary's, and what they
             stand for, in the order in which they are needed.
         peak: the bytes of the call in its temporaries, each rounded up as it is aligned; "" where
@@ -35,12 +36,18 @@ class Formulas:
         floor: the least bytes that any plan takes, in the same words; "" where it is too long.
     """
 
-    __slots__ = ("floor", "peak", "sizes", "terms")
+    __slots__ = ("floor", "names", "peak", "sizes", "terms")
 
     def __init__(
-        self, sizes: tuple[str, ...], terms: tuple[tuple[str, str], ...], peak: str, floor: str
+        self,
+        sizes: tuple[str, ...],
+        names: tuple[tuple[str, ...], ...],
+        terms: tuple[tuple[str, str], ...],
+        peak: str,
+        floor: str,
     ) -> None:
         self.sizes = sizes
+        self.names = names
         self.terms = terms
         self.peak = peak
         self.floor = floor
@@ -51,6 +58,7 @@ def write_formulas(plan: StoragePlan) -> Formulas:
     with compilation():
         writer = _Writer(plan.lets)
         sizes = tuple([writer.size(t) for t in plan.temporaries])
+        names = tuple([writer.names(t) for t in plan.temporaries])
         slots = {}
         for arena in plan.arenas:
             for member in arena.temporaries:
@@ -64,7 +72,7 @@ def write_formulas(plan: StoragePlan) -> Formulas:
             floor, exact = _sum_of(arenas[plan.call_arena], arenas, slots, writer.terms)
         floor = floor if len(floor) <= LONGEST else ""
         peak = floor if exact else ""
-    return Formulas(sizes, tuple(writer.terms.items()), peak, floor)
+    return Formulas(sizes, names, tuple(writer.terms.items()), peak, floor)
 
 
 class _Writer:
@@ -85,6 +93,13 @@ class _Writer:
                 if len(texts[d]) > _SHORT:
                     texts[d] = self.name_for(e, f"{_plain(t.name)}.extent[{d}]")
         return _product(t, texts)
+
+    def names(self, t: PlannedTemporary) -> tuple[str, ...]:
+        """What its bytes depend on, in the words of the user."""
+        found: set[str] = set()
+        for extent in t.extents:
+            found |= free_variables(self.expand(reintern(extent)))
+        return tuple(sorted([user_name(name) for name in found]))
 
     def slots(self, slab: PlannedTemporary) -> str:
         """How many workers' arenas a slab has."""

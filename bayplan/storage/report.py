@@ -19,6 +19,8 @@ from bayplan.storage.plan import ALIGNMENT, KindChoice, PlannedTemporary, Storag
 from bayplan.storage.read_plan import ArenaNumbers, bind_lets, count_slots, read_arenas
 from bayplan.storage.requests import align_up
 
+_NO_BOUND = "no upper bound for "
+
 
 class _Frozen:
     """A record whose fields cannot be set again."""
@@ -209,9 +211,15 @@ class StorageReport(_Frozen):
         return len(self.temporaries)
 
     def __getitem__(self, name: str) -> Temporary:
-        """The temporary of that name, or of the Func of that name."""
+        """The temporary of that name, or of the Func of that name.
+
+        The `$2` that keeps a Func apart from earlier ones of its name may be left out.
+        """
         for temporary in self.temporaries:
             if name in (temporary.name, temporary.func):
+                return temporary
+        for temporary in self.temporaries:
+            if temporary.func.partition("$")[0] == name:
                 return temporary
         known = ", ".join([t.name for t in self.temporaries]) or "none"
         raise KeyError(f"no temporary {name!r}; there are: {known}")
@@ -302,7 +310,10 @@ class _Maker:
         self.stack = measure(stmt, values, ON_STACK, 1)
         self.formulas = write_formulas(plan)
         self.formula_of = {
-            id(t): text for t, text in zip(plan.temporaries, self.formulas.sizes, strict=True)
+            id(t): (text, names)
+            for t, text, names in zip(
+                plan.temporaries, self.formulas.sizes, self.formulas.names, strict=True
+            )
         }
         self.numbers: dict[str, ArenaNumbers] = {}
         try:
@@ -369,6 +380,11 @@ class _Maker:
     def _temporary(self, t: PlannedTemporary) -> Temporary:
         func, where = self.origins.get(t.name, (t.name, None))
         choice = self.kinds.get(t.name) or KindChoice(t.kind)
+        formula, names = self.formula_of[id(t)]
+        why = choice.why
+        if why.startswith(_NO_BOUND) and names:
+            # Said before the sizes were known in the user's words.
+            why = _NO_BOUND + ", ".join(names)
         numbers = self.numbers.get(t.arena) if t.arena else None
         extents = self._extents(t)
         copies, offset = 1, None
@@ -386,11 +402,11 @@ class _Maker:
             func=func,
             kind=t.kind.value,
             asked=choice.asked.value,
-            why=choice.why,
+            why=why,
             element_type=str(t.type),
             extents=extents,
             bytes=size,
-            formula=self.formula_of[id(t)],
+            formula=formula,
             copies=copies,
             life_begin=t.life[0],
             life_end=t.life[1],

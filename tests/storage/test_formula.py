@@ -110,6 +110,7 @@ def test_lets_are_written_out() -> None:
     plan = make_plan([("a", n("im.extent.0") - 1), ("b", div(n("a"), 2) + 1)], n("b"), int32(3))
     formulas = write_formulas(plan)
     assert formulas.sizes == ("4 * ((im.extent[0] + 1) / 2) * 3",) and formulas.terms == ()
+    assert formulas.names == (("im.extent[0]",),)
     assert formulas.peak == formulas.floor == "t"
 
 

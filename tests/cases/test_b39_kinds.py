@@ -1,0 +1,84 @@
+"""B39: kinds in the report are those of the plan, whatever the sizes; moved ones say both kinds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import bayplan as hl
+from bayplan import driver
+from bayplan.ir.errors import BayplanError
+
+
+def make_program(budget: int) -> tuple[hl.Pipeline, hl.Target]:
+    x = hl.Var("x")
+    a, b, c, d, out = (hl.Func(name) for name in ("a", "b", "c", "d", "b39"))
+    a[x] = hl.cast(hl.Float(64), x) * 0.5
+    b[x] = hl.cast(hl.Float(32), x) + 1
+    c[x] = hl.cast(hl.Float(32), x) * 3
+    d[x] = a[x % 1000] + 2
+    out[x] = d[x] + b[16383 - x % 16384] + c[x % 12]
+    a.compute_root().bound(x, 0, 1000).store_in(hl.MemoryType.Heap)
+    b.compute_root().bound(x, 0, 16384).store_in(hl.MemoryType.Stack)
+    c.compute_root().bound(x, 0, 12).store_in(hl.MemoryType.Register)
+    return hl.Pipeline(out), hl.get_host_target().with_stack_budget(budget)
+
+
+def rows(report: object) -> dict[str, tuple[str, int]]:
+    return {t.func.split("$")[0]: (t.kind, t.bytes) for t in report}
+
+
+def test_b39_kinds_are_what_was_asked_for() -> None:
+    pipeline, target = make_program(131072)
+    report = pipeline.storage([20000], target=target)
+    assert rows(report) == {"a": ("heap", 8000), "b": ("stack", 65536), "c": ("register", 48)}
+    assert all(t.why == "" for t in report) and report.exact
+    assert report["a"].asked == "heap" and report["b"].asked == "stack"
+    assert report.allocations == 1 and report.required_bytes == report.peak_bytes == 8000
+    assert sum(t.bytes for t in report if t.kind == "heap") == 8000
+
+
+def test_b39_the_checking_allocator_sees_the_rows_on_the_heap() -> None:
+    pipeline, target = make_program(131072)
+    context = driver.context()
+    context.check_allocations()
+    try:
+        pipeline.realize([20000], target)
+        assert context.counts.peak_bytes == 8000 and context.counts.allocations == 1
+        assert context.check_counts() == (1, 0, 0)
+    finally:
+        context.check_allocations(False)
+
+
+def test_b39_a_moved_temporary_shows_both_kinds() -> None:
+    pipeline, target = make_program(65000)
+    with pytest.warns(RuntimeWarning, match="asked Stack, got Heap"):
+        report = pipeline.storage([20000], target=target)
+    assert rows(report) == {"a": ("heap", 8000), "b": ("heap", 65536), "c": ("register", 48)}
+    assert (report["b"].asked, report["b"].kind) == ("stack", "heap")
+    assert "over" in report["b"].why and "65000" in report["b"].why
+    (note,) = [line for line in str(report).splitlines() if "asked Stack" in line]
+    assert note.strip() == f"asked Stack, got Heap: {report['b'].why}"
+    assert "asked Stack, got Heap" in report.to_html() and "asked Stack" in report.to_svg()
+    described = json.loads(report.to_json())["temporaries"]
+    assert [t["asked"] for t in described if t["name"] == report["b"].name] == ["stack"]
+    pipeline.realize([20000], target)
+    assert driver.context().counts.peak_bytes == report.peak_bytes >= 8000 + 65536
+
+
+def test_a_temporary_without_a_bound_leaves_the_stack() -> None:
+    x = hl.Var("x")
+    near, out = hl.Func("near"), hl.Func("unbounded")
+    near[x] = x * 2
+    out[x] = near[x] + near[x + 1]
+    near.compute_root().store_in(hl.MemoryType.Stack)
+    with pytest.warns(RuntimeWarning, match="asked Stack, got Heap"):
+        (t,) = hl.Pipeline(out).storage([500])
+    assert (t.kind, t.asked, t.bytes) == ("heap", "stack", 501 * 4)
+    assert t.why == "no upper bound for unbounded.extent[0]"
+
+
+def test_a_negative_budget_is_refused() -> None:
+    with pytest.raises(BayplanError, match="-1"):
+        hl.get_host_target().with_stack_budget(-1)
