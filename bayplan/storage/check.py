@@ -40,7 +40,7 @@ def check_storage(
             arena or is not aligned, workers share bytes, or one is used outside of its life.
     """
     walk = Walk(stmt)
-    if any(use.base for use in walk.uses):
+    if any(use.arena for use in walk.uses):
         _Check(walk, stmt, values, workers).run()
 
 
@@ -92,14 +92,14 @@ class _Check:
 
     def run(self) -> None:
         """Checks each alias, then each arena."""
-        members: dict[Use | str, list[_Range]] = {}
+        members: dict[Use, list[_Range]] = {}
         for use in self.walk.uses:
-            if not use.base:
+            if use.arena is None:
                 continue
             self._check_workers(use)
             found = self._range(use)
             if found is not None and found.kept[0] < found.kept[1]:
-                members.setdefault(use.arena or use.base, []).append(found)
+                members.setdefault(use.arena, []).append(found)
         for ranges in members.values():
             self._check_arena(ranges)
 

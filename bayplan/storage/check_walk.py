@@ -97,8 +97,7 @@ class Use:
     """One occurrence of an Allocate in the program.
 
     Attributes:
-        arena: the occurrence whose bytes it is a part of; None: its bytes are its own, or those
-            of a buffer of the call.
+        arena: the occurrence whose bytes it is a part of; None: its bytes are its own.
         base: name of what its address counts from; "" where its bytes are its own.
         loops: the loops around it.
         begin, end: the positions at which its bytes must be kept; begin == end: never touched.
@@ -243,7 +242,9 @@ class Walk:
         self._read(address.args[1], use.node, use.scope)
         use.base = base.name
         use.arena = self._open.get(base.name)
-        if use.arena is not None and use.arena.freed:
+        if use.arena is None:
+            raise PlanError(f"{use.name} lies in {base.name}, which is not allocated around it")
+        if use.arena.freed:
             raise PlanError(f"{use.name} lies in {base.name}, which is released before it")
 
     def _free(self, s: Free) -> None:

@@ -137,6 +137,11 @@ class Interpreter:
             if not wanted:
                 result.append(Undefined("it was not loaded"))
                 continue
+            if type(index) is Undefined:
+                # In the emitted code it is some number; where that is not clamped, bounds are
+                # wrong, which is not asked here.
+                result.append(index)
+                continue
             life, at = self._place(e.name, index, size)
             self._visit(life, at, size)
             owners = life.memory.owners[at : at + size]

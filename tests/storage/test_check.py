@@ -138,6 +138,8 @@ def test_use_outside_of_the_scope_or_after_the_end() -> None:
         check_storage(arena(4, alias("a", 1, 0, late)))
     with pytest.raises(PlanError, match=r"after the end of the life of p\.arena"):
         check_storage(arena(4, alias("a", 1, 0, block([Free(ARENA), fill("a", zero)]))))
+    with pytest.raises(PlanError, match=r"a lies in p\.arena, which is not allocated around it"):
+        check_storage(alias("a", 1, 0, fill("a", zero)))
     with pytest.raises(PlanError, match="released in each iteration of i"):
         check_storage(arena(4, alias("a", 1, 0, loop("i", 2, block([fill("a", zero), Free("a")])))))
 
