@@ -67,9 +67,11 @@ def write_formulas(plan: StoragePlan) -> Formulas:
     peak = floor = ""
     if plan.call_arena is not None and not plan.unplanned:
         arenas = {a.name: a for a in plan.arenas}
-        floor, exact = _sum_of(arenas[plan.call_arena], arenas, slots)
+        size_of = {id(t): text for t, text in zip(plan.temporaries, sizes, strict=True)}
+        sums = _Sums(arenas, slots, size_of)
+        floor, exact = sums.of(arenas[plan.call_arena])
         if len(floor) > LONGEST:
-            floor, exact = _sum_of(arenas[plan.call_arena], arenas, slots, writer.terms)
+            floor, exact = sums.of(arenas[plan.call_arena], writer.terms)
         floor = floor if len(floor) <= LONGEST else ""
         peak = floor if exact else ""
     return Formulas(sizes, names, tuple(writer.terms.items()), peak, floor)
@@ -252,45 +254,63 @@ def loop_name(name: str) -> str:
     return f"{func}.{path.rpartition('.')[2]}" if dot else name
 
 
-def _sum_of(
-    arena: Arena,
-    arenas: Mapping[str, Arena],
-    slots: Mapping[str, str],
-    terms: dict[str, str] | None = None,
-) -> tuple[str, bool]:
-    """The floor of an arena in the names of its members, and whether no plan can take more.
+class _Sums:
+    """Writes what arenas take in the names of their members."""
 
-    Where `terms` are given, what the workers of a loop take becomes one of them.
-    """
-    words, exact = [], True
-    for member in arena.temporaries:
-        if not member.slots_of:
-            words.append(member.name)
-            continue
-        inside, same = _sum_of(arenas[member.slots_of], arenas, slots, terms)
-        exact = exact and same
-        word = f"{slots[member.slots_of]} * {inside if _is_factor(inside) else f'({inside})'}"
-        if terms is not None and len(word) <= LONGEST:
-            name = f"{loop_name(member.name.removesuffix('.workers'))}.bytes"
-            terms[name] = word
-            word = name
-        words.append(word)
-    sums = []
-    for clique in _alive_together(arena.temporaries):
-        part = " + ".join([words[i] for i in clique])
-        if part not in sums:
-            sums.append(part)
-    if len(sums) == 1:
-        return sums[0], exact
-    return f"max({', '.join(sums)})", False
+    def __init__(
+        self, arenas: Mapping[str, Arena], slots: Mapping[str, str], sizes: Mapping[int, str]
+    ) -> None:
+        self.arenas = arenas
+        self.slots = slots
+        self.sizes = sizes
+
+    def of(self, arena: Arena, terms: dict[str, str] | None = None) -> tuple[str, bool]:
+        """The floor of an arena, and whether no plan can take more.
+
+        Where `terms` are given, what the workers of a loop take becomes one of them.
+        """
+        words, exact = {}, True
+        groups: dict[int, list[PlannedTemporary]] = {}
+        for member in arena.temporaries:
+            groups.setdefault(member.group, []).append(member)
+        for group, members in groups.items():
+            if members[0].slots_of:
+                words[group], same = self._slab(members[0], terms)
+                exact = exact and same
+            else:
+                words[group] = self._shared(members)
+        sums = []
+        for clique in _alive_together(groups):
+            part = " + ".join([words[group] for group in clique])
+            if part not in sums:
+                sums.append(part)
+        if len(sums) == 1:
+            return sums[0], exact
+        return f"max({', '.join(sums)})", False
+
+    def _slab(self, slab: PlannedTemporary, terms: dict[str, str] | None) -> tuple[str, bool]:
+        inside, exact = self.of(self.arenas[slab.slots_of], terms)
+        slots = self.slots[slab.slots_of]
+        word = f"{slots} * {inside if _is_factor(inside) else f'({inside})'}"
+        if terms is None or len(word) > LONGEST:
+            return word, exact
+        name = f"{loop_name(slab.name.removesuffix('.workers'))}.bytes"
+        terms[name] = word
+        return name, exact
+
+    def _shared(self, members: Sequence[PlannedTemporary]) -> str:
+        """One set of bytes: the largest of those that have it one after the other."""
+        by_size = {self.sizes[id(m)]: m.name for m in reversed(members)}
+        names = list(by_size.values())[::-1]
+        return names[0] if len(names) == 1 else f"max({', '.join(names)})"
 
 
-def _alive_together(members: Sequence[PlannedTemporary]) -> list[list[int]]:
-    """The largest sets of members alive at one step; of a chain in place only its first."""
-    spans: dict[int, tuple[int, int]] = {}
-    for member in members:
-        begin, end = spans.get(member.group, member.life)
-        spans[member.group] = (min(begin, member.life[0]), max(end, member.life[1]))
+def _alive_together(groups: Mapping[int, Sequence[PlannedTemporary]]) -> list[list[int]]:
+    """The largest sets of groups that are alive at one step."""
+    spans = {
+        group: (min([m.life[0] for m in members]), max([m.life[1] for m in members]))
+        for group, members in groups.items()
+    }
     found: list[list[int]] = []
     for step in sorted({begin for begin, _ in spans.values()}):
         alive = [i for i, (begin, end) in spans.items() if begin <= step < end]

@@ -60,6 +60,8 @@ class Temporary(_Frozen):
         arena: name of the arena its bytes are in; its own name where it has memory of its own.
         offset: bytes from the begin of the arena to its own, None on the stack.
         shares: names of the temporaries whose bytes are the same ones at other steps.
+        in_place_of: name of the temporary that it replaces element by element in the same bytes;
+            "" for none.
         per_worker: whether each worker holds its own.
     """
 
@@ -72,6 +74,7 @@ class Temporary(_Frozen):
         "extents",
         "formula",
         "func",
+        "in_place_of",
         "kind",
         "life_begin",
         "life_end",
@@ -92,6 +95,7 @@ class Temporary(_Frozen):
     extents: tuple[int, ...]
     formula: str
     func: str
+    in_place_of: str
     kind: str
     life_begin: int
     life_end: int
@@ -389,7 +393,9 @@ class _Maker:
         extents = self._extents(t)
         copies, offset = 1, None
         shares: tuple[str, ...] = ()
+        replaced = ""
         if numbers is not None:
+            replaced = _find_replaced(t, numbers)
             size, offset = numbers.sizes[t.member], numbers.offsets[t.member]
             shares = _find_shares(t, numbers)
             copies = self._copies(t.arena)
@@ -415,6 +421,7 @@ class _Maker:
             arena=t.arena or (t.name if t.kind is MemoryType.Heap else "stack"),
             offset=offset,
             shares=shares,
+            in_place_of=replaced,
             per_worker=t.arena in self.slabs,
         )
 
@@ -429,6 +436,16 @@ class _Maker:
             return tuple([max(int(evaluate(e, self.values)), 0) for e in t.extents])
         except Unknown:
             return ()
+
+
+def _find_replaced(t: PlannedTemporary, numbers: ArenaNumbers) -> str:
+    """Name of the member that t follows in place; "" for none."""
+    before = [
+        other
+        for other in numbers.arena.temporaries
+        if other.group == t.group and other.life[0] < t.life[0] and numbers.sizes[other.member]
+    ]
+    return max(before, key=lambda m: m.life[0]).name if before else ""
 
 
 def _find_shares(t: PlannedTemporary, numbers: ArenaNumbers) -> tuple[str, ...]:

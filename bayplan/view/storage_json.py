@@ -39,6 +39,7 @@ def describe_storage(report: Any) -> dict[str, Any]:
                 "asked": str(temporary.asked),
                 "why": str(temporary.why),
                 "offset": temporary.offset,
+                "in_place_of": str(temporary.in_place_of),
                 "shares": [str(name) for name in temporary.shares],
                 "life": {"begin": temporary.life_begin, "end": temporary.life_end},
                 "loops": [str(loop) for loop in temporary.loops],

@@ -149,13 +149,17 @@ def format_names(names: Sequence[str], most: int) -> str:
 
 
 def find_shares(places: Sequence[Any]) -> tuple[str, ...]:
-    """Names of all whose bytes those of a temporary are at other steps, itself left out."""
-    names = [str(n) for t in places for n in t.shares if n != t.name]
+    """Names of all whose bytes those of a temporary are at other steps.
+
+    Left out are itself and what it replaces in place, which is said apart.
+    """
+    names = [str(n) for t in places for n in t.shares if n not in (t.name, t.in_place_of)]
     return tuple(dict.fromkeys(names))
 
 
 def _make_notes(temporary: Any, places: Sequence[Any]) -> list[str]:
     notes = [format_kind_note(t) for t in places]
+    notes += [f"in place of {t.in_place_of}" for t in places if t.in_place_of]
     shares = find_shares(places)
     if shares:
         notes.append(f"shares bytes with {format_names(shares, 5)}")

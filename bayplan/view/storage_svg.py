@@ -159,6 +159,8 @@ class _Panel:
         ]
         if temporary.formula:
             tip.append(f"= {temporary.formula}")
+        if temporary.in_place_of:
+            tip.append(f"in place of {temporary.in_place_of}")
         shares = find_shares([temporary])
         if shares:
             tip.append(f"shares bytes with {format_names(shares, 8)}")

@@ -35,6 +35,7 @@ def temporary(name: str, **changed: object) -> Record:
         "arena": "blur_y.s0.y.arena",
         "offset": 64,
         "shares": (),
+        "in_place_of": "",
         "per_worker": True,
         "copies": 2,
     }
@@ -167,6 +168,13 @@ def test_the_explanation_is_one_line_a_temporary(report: Record) -> None:
         (row,) = [line for line in lines if line.startswith(name)]
         assert part in " ".join(row.split())
     assert len(lines) == 3 + 12
+
+
+def test_what_is_computed_in_place_says_of_what(report: Record) -> None:
+    report.temporaries[0].in_place_of = "edge"
+    assert "    in place of edge" in render_storage_text(report).splitlines()
+    assert "in place of edge" in render_storage_svg(report)
+    assert describe_storage(report)["temporaries"][0]["in_place_of"] == "edge"
 
 
 def test_bounds_are_called_bounds(report: Record) -> None:
