@@ -249,10 +249,10 @@ class _Run:
         self.keep(name, result)
         self._stage = _STAGE_AFTER.get(name, self._stage)
         if self._verify:
-            self._check(name, result, lowering)
+            self._check(name, result)
         return result
 
-    def _check(self, name: str, stmt: Stmt, lowering: Lowering) -> None:
+    def _check(self, name: str, stmt: Stmt) -> None:
         from bayplan.ir.verify import verify
 
         try:
@@ -260,10 +260,9 @@ class _Run:
         except InternalError as error:
             raise InternalError(f"after {name}: {error.message}") from error
         if name == "plan_storage":
-            from bayplan.lower.stored_once import is_stored_once
             from bayplan.storage.check import check_storage
 
-            check_storage(stmt, stored_once=lambda func: is_stored_once(func, lowering))
+            check_storage(stmt)
 
 
 def _find_origins(stmt: Stmt, lowering: Lowering) -> dict[str, Origin]:

@@ -23,7 +23,9 @@ from bayplan.ir.stmts import (
 from bayplan.ir.types import INT32, INT64, Handle, UInt
 from bayplan.ir.walk import Rewriter
 from bayplan.lower.context import Lowering
+from bayplan.lower.guard_temporaries import is_sanitized
 from bayplan.lower.names import func_of_storage
+from bayplan.lower.stored_once import is_stored_once
 from bayplan.storage.lives import Life, find_lives
 from bayplan.storage.make_plan import Planned, make_plan
 from bayplan.storage.plan import ALIGNMENT, Arena, PlannedTemporary
@@ -47,7 +49,9 @@ def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     alignment = ALIGNMENT if target is None else target.storage_alignment
     title, share = lowering.outputs[0], bool(settings.value("STORAGE_PLAN"))
     planned = make_plan(
-        lives, outside, title, lowering.unique_name, alignment, share=share
+        lives, outside, title, lowering.unique_name, alignment,
+        # With guards each temporary has bytes of its own while it lives.
+        lambda name: not is_sanitized(target) and is_stored_once(name, lowering), share=share,
     )
     lowering.plan = planned.plan
     if planned.plan.call_arena is None:
@@ -141,6 +145,7 @@ class _Rewrite:
         self.arenas = {a.name: a for a in planned.plan.arenas}
         self.bytes: dict[str, Expr] = {}  # of each arena
         self.offsets: dict[int, Expr] = {}  # of each temporary, by id
+        self.named: dict[Expr, Expr] = {}
         self.lets: list[tuple[str, Expr] | AssertStmt] = []
         # Equal loops in several places are one node; they are met in the order of their steps.
         self.worker_arenas: dict[int, list[Arena]] = {}
@@ -198,26 +203,30 @@ class _Rewrite:
         """The value under a name of its own, bound before the call's arena is taken."""
         if build.constant_value(value) is not None or type(value) is Variable:
             return value
-        name = self.lowering.unique_name(wanted)
-        self.lets.append((name, value))
-        return Variable(value.type, name)
+        found = self.named.get(value)
+        if found is None:
+            name = self.lowering.unique_name(wanted)
+            self.lets.append((name, value))
+            found = self.named[value] = Variable(value.type, name)
+        return found
 
     def _measure(self, arena: Arena) -> None:
         """Binds sizes and offsets of an arena's members, and its bytes."""
         members = arena.temporaries
         if arena.placement is None:
             assert arena.offsets is not None and arena.bytes is not None
-            for member, offset in zip(members, arena.offsets, strict=True):
-                self.offsets[id(member)] = build.const(INT64, offset)
+            for member in members:
+                self.offsets[id(member)] = build.const(INT64, arena.offsets[member.group])
             self.bytes[arena.name] = build.const(INT64, arena.bytes)
             return
         if len(members) == 1 and arena.name == members[0].name:
             # Allocated as itself, with checks of its own.
             return
-        sizes = [self._size(m) for m in members]
-        if len(members) == 1:
+        sizes = [self._group_size(group) for group in arena.groups]
+        if len(sizes) == 1:
             self.bytes[arena.name] = sizes[0]
-            self.offsets[id(members[0])] = build.const(INT64, 0)
+            for member in members:
+                self.offsets[id(member)] = build.const(INT64, 0)
             return
         target = arena.placement
         placed = Call(INT64, "place_storage", tuple(sizes), CallKind.INTRINSIC, target)
@@ -229,9 +238,17 @@ class _Rewrite:
         )
         self.lets.append(AssertStmt(build.ge(total, 0), site, ()))
         self.bytes[arena.name] = total
-        for i, member in enumerate(members):
+        for i, group in enumerate(arena.groups):
             place = Call(INT64, "placed_offset", (build.int32(i),), CallKind.INTRINSIC, target)
-            self.offsets[id(member)] = self._let(f"{member.name}.offset", place)
+            offset = self._let(f"{group[0].name}.offset", place)
+            for member in group:
+                self.offsets[id(member)] = offset
+
+    def _group_size(self, group: tuple[PlannedTemporary, ...]) -> Expr:
+        size = self._size(group[0])
+        for member in group[1:]:
+            size = build.maximum(size, self._size(member))
+        return size if len(group) == 1 else self._let(f"{group[0].name}.shared.bytes", size)
 
     def _size(self, member: PlannedTemporary) -> Expr:
         if member.slots_of:
@@ -239,8 +256,10 @@ class _Rewrite:
         element_bytes = member.type.bytes()
         args = (build.int32(element_bytes), build.int32(member.padding), *member.extents)
         needed = Call(INT64, "size_in_bytes", args, CallKind.INTRINSIC)
-        zero = build.const(INT64, 0)
-        size = self._let(f"{member.name}.bytes", build.select(member.condition, needed, zero))
+        value = build.select(member.condition, needed, build.const(INT64, 0))
+        if value in self.named:
+            return self.named[value]
+        size = self._let(f"{member.name}.bytes", value)
         limit = build.const(INT64, (_INT32_MAX - member.padding) * element_bytes)
         site = ErrorSite(
             AllocationTooLarge,

@@ -84,13 +84,17 @@ class Lives:
     Attributes:
         lives: one entry an allocation, in program order.
         steps: what happens at each step, in a few words.
+        leaves: by step, the statements and expressions in it that read or write memory.
     """
 
-    __slots__ = ("lives", "steps")
+    __slots__ = ("leaves", "lives", "steps")
 
-    def __init__(self, lives: list[Life], steps: list[str]) -> None:
+    def __init__(
+        self, lives: list[Life], steps: list[str], leaves: dict[int, list[Node]]
+    ) -> None:
         self.lives = lives
         self.steps = steps
+        self.leaves = leaves
 
 
 class _Finder:
@@ -99,6 +103,7 @@ class _Finder:
     def __init__(self) -> None:
         self.lives: list[Life] = []
         self.steps: list[str] = []
+        self.leaves: dict[int, list[Node]] = {}
         self.open: dict[str, Life] = {}
         self.place: Place | None = None
         self.loops: list[str] = []
@@ -141,6 +146,7 @@ class _Finder:
         if self.stretch is None or writes != self.stretch:
             self._new_step(f"write {writes}" if writes else "evaluate")
             self.stretch = writes
+        self._keep(s)
         for name in _loads(s):
             self._access(name)
         if writes is not None:
@@ -150,12 +156,16 @@ class _Finder:
         inside = f" in {self.loops[-1]}" if self.loops else ""
         self.steps.append(what + inside)
 
+    def _keep(self, leaf: Node) -> None:
+        self.leaves.setdefault(len(self.steps) - 1, []).append(leaf)
+
     def _read(self, e: Expr) -> None:
         """A let or condition that reads a temporary belongs to a step of its own."""
         names = _loads(e)
         if names:
             self.stretch = None
             self._new_step(f"read {', '.join(names)}")
+            self._keep(e)
             for name in names:
                 self._access(name)
 
@@ -211,4 +221,4 @@ def find_lives(stmt: Stmt) -> Lives:
     """Numbers the steps of a final statement and finds the life of each allocation."""
     finder = _Finder()
     finder.walk(stmt)
-    return Lives(finder.lives, finder.steps)
+    return Lives(finder.lives, finder.steps, finder.leaves)

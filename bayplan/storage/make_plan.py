@@ -10,6 +10,7 @@ from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import For, LetStmt
 from bayplan.ir.types import UInt
 from bayplan.ir.walk import free_variables
+from bayplan.storage.find_in_place import find_in_place
 from bayplan.storage.lives import Life, Lives
 from bayplan.storage.placement import keep_placement
 from bayplan.storage.places import Place, loops_around
@@ -51,6 +52,7 @@ def make_plan(
     title: str,
     unique_name: Callable[[str], str],
     alignment: int,
+    stored_once: Callable[[str], bool],
     *,
     share: bool = True,
 ) -> Planned:
@@ -62,9 +64,10 @@ def make_plan(
         title: what the call's arena is named after.
         unique_name: gives a name like the wanted one that nothing has.
         alignment: bytes that members are aligned to.
+        stored_once: whether a temporary has each element stored at most once.
         share: False leaves each temporary with memory of its own.
     """
-    return _Maker(lives, outside, title, unique_name, alignment).run(share)
+    return _Maker(lives, outside, title, unique_name, alignment, stored_once).run(share)
 
 
 class _Maker:
@@ -75,6 +78,7 @@ class _Maker:
         title: str,
         unique_name: Callable[[str], str],
         alignment: int,
+        stored_once: Callable[[str], bool],
     ) -> None:
         self.lives = lives
         self.sizes = SizesOutside({id(let) for let in outside})
@@ -82,6 +86,7 @@ class _Maker:
         self.title = title
         self.unique_name = unique_name
         self.alignment = alignment
+        self.stored_once = stored_once
         self.arenas: list[Arena] = []
         self.unplanned: list[str] = []
         self.result = Planned(StoragePlan((), (), None, (), (), ()))
@@ -131,7 +136,11 @@ class _Maker:
             loop = scope.loop.node.name
             arena = Arena(self.unique_name(f"{loop}.arena"), loop, tuple(members))
         for i, member in enumerate(members):
-            member.arena, member.member, member.group = arena.name, i, i
+            member.arena, member.member = arena.name, i
+        arena.groups = self._group(scope, members)
+        for i, group in enumerate(arena.groups):
+            for member in group:
+                member.group = i
         self._place(arena)
         self.arenas.append(arena)
         return arena
@@ -155,27 +164,42 @@ class _Maker:
         self.result.slabs[arena.name] = slab
         return slab
 
+    def _group(
+        self, scope: Scope, members: list[PlannedTemporary]
+    ) -> tuple[tuple[PlannedTemporary, ...], ...]:
+        """The members, those that follow each other in place together."""
+        pairs = find_in_place(self.lives, scope.lives, self.stored_once)
+        group_of: dict[PlannedTemporary, list[PlannedTemporary]] = {}
+        groups: list[list[PlannedTemporary]] = []
+        old_of = {self.result.members[n]: self.result.members[o] for n, o in pairs.items()}
+        for member in members:
+            old = old_of.get(member)
+            if old is None:
+                groups.append([])
+            group = group_of[member] = groups[-1] if old is None else group_of[old]
+            group.append(member)
+        return tuple([tuple(group) for group in groups])
+
     def _place(self, arena: Arena) -> None:
-        """Decides where the members lie: numbers where all sizes are constants, else an order."""
-        members = arena.temporaries
-        constant = [_constant_bytes(m) for m in members]
-        sizes = [c for c in constant if c is not None]
-        if len(sizes) == len(members):
+        """Decides where the groups lie: numbers where all sizes are constants, else an order."""
+        lives = [life_of(group) for group in arena.groups]
+        constant = [[_constant_bytes(m) for m in group] for group in arena.groups]
+        sizes = [[c for c in group if c is not None] for group in constant]
+        if all(len(known) == len(group) for known, group in zip(sizes, arena.groups, strict=True)):
             requests = [
-                Request(m.name, size, m.life[0], m.life[1], self.alignment)
-                for m, size in zip(members, sizes, strict=True)
+                Request(group[0].name, max(known), begin, end, self.alignment)
+                for group, known, (begin, end) in zip(arena.groups, sizes, lives, strict=True)
             ]
             found = plan_offsets(requests)
             arena.offsets, arena.bytes = tuple(found.offsets), found.peak_bytes
             return
-        lives = [m.life for m in members]
-        alignments = [self.alignment] * len(members)
-        arena.placement = keep_placement(lives, alignments, self._likely_sizes(members))
+        alignments = [self.alignment] * len(lives)
+        arena.placement = keep_placement(lives, alignments, self._likely_sizes(arena))
 
-    def _likely_sizes(self, members: tuple[PlannedTemporary, ...]) -> list[list[int]]:
-        """Sizes of the members in calls that are likely."""
+    def _likely_sizes(self, arena: Arena) -> list[list[int]]:
+        """Sizes of the groups in calls that are likely."""
         names: set[str] = set()
-        for member in (*members, *[m for a in self.arenas for m in a.temporaries]):
+        for member in (*arena.temporaries, *[m for a in self.arenas for m in a.temporaries]):
             for e in (*member.extents, member.condition):
                 names |= free_variables(e)
         for _, value in self.lets:
@@ -185,10 +209,20 @@ class _Maker:
             values = bind_lets(self.lets, _sample(names, *hint))
             try:
                 known = read_arenas(self.arenas, values, _HINT_WORKERS)
-                found.append([size_for(m, values, _HINT_WORKERS, known) for m in members])
+                found.append(
+                    [
+                        max([size_for(m, values, _HINT_WORKERS, known) for m in group])
+                        for group in arena.groups
+                    ]
+                )
             except Unknown:
                 continue
         return found
+
+
+def life_of(group: tuple[PlannedTemporary, ...]) -> tuple[int, int]:
+    """The steps in which the bytes of a group are in use."""
+    return min([m.life[0] for m in group]), max([m.life[1] for m in group])
 
 
 def _sample(names: set[str], extent: int, other: int) -> dict[str, Number]:

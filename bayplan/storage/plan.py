@@ -42,7 +42,8 @@ class PlannedTemporary:
         loops: names of the loops around the place it was allocated in, outermost first.
         arena: name of the arena its bytes are in; "" for one with memory of its own.
         member: its number in the arena, -1 for one with memory of its own.
-        group: the member whose bytes it takes over in place; its own number otherwise.
+        group: the number of the bytes it has in the arena: members of one group follow each other
+            in place.
         slots_of: for the slab of a parallel loop the name of the workers' arena in it.
     """
 
@@ -83,12 +84,13 @@ class Arena:
         name: of its allocation.
         scope: "call", or the name of the parallel loop each of whose workers has one.
         temporaries: its members in order; a member is a slab where `slots_of` is set.
-        placement: how members are placed.
-        offsets: of the members where all sizes are constants, else None: found at the call.
+        groups: the members that have the same bytes, one after the other; most have one member.
+        placement: how groups are placed where their sizes are found at the call.
+        offsets: of the groups where all sizes are constants, else None.
         bytes: of the arena where all sizes are constants.
     """
 
-    __slots__ = ("name", "scope", "temporaries", "placement", "offsets", "bytes")
+    __slots__ = ("name", "scope", "temporaries", "groups", "placement", "offsets", "bytes")
 
     def __init__(
         self, name: str, scope: str, temporaries: tuple[PlannedTemporary, ...]
@@ -96,6 +98,7 @@ class Arena:
         self.name = name
         self.scope = scope
         self.temporaries = temporaries
+        self.groups: tuple[tuple[PlannedTemporary, ...], ...] = ()
         self.placement: Placement | None = None
         self.offsets: tuple[int, ...] | None = None
         self.bytes: int | None = None

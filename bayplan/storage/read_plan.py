@@ -56,11 +56,13 @@ def read_arenas(
         members = arena.temporaries
         sizes = [size_for(m, values, workers, found) for m in members]
         if arena.placement is not None:
-            offsets, total = arena.placement.place(sizes)
+            shared = [max([sizes[m.member] for m in group]) for group in arena.groups]
+            places, total = arena.placement.place(shared)
         else:
             assert arena.offsets is not None and arena.bytes is not None
             # Constant sizes have constant places, also of those that are not needed this time.
-            offsets, total = list(arena.offsets), arena.bytes if any(sizes) else 0
+            places, total = list(arena.offsets), arena.bytes if any(sizes) else 0
+        offsets = [places[m.group] for m in members]
         floors = [
             count_slots(m, values, workers) * found[m.slots_of].floor_bytes if m.slots_of else size
             for m, size in zip(members, sizes, strict=True)

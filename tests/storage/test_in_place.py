@@ -1,0 +1,163 @@
+"""Temporaries that take over another's bytes element by element, and those that must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bayplan as hl
+from bayplan import driver
+
+WIDTH, HEIGHT = 61, 17
+FULL = 4 * WIDTH * HEIGHT
+Tail = hl.TailStrategy
+
+
+def chain(
+    step: Callable[[Any, Any, Any], Any], schedule: Callable[[Any, Any, Any], Any], stages: int = 10
+) -> tuple[np.ndarray, np.ndarray, Any]:
+    """The outcome of `stages` root stages of which each is a step of the one before."""
+    x, y = hl.Var("x"), hl.Var("y")
+    source = hl.ImageParam(hl.Float(32), 2, "source")
+    data = np.random.default_rng(1).random((HEIGHT + 2 * stages, WIDTH + 2 * stages), np.float32)
+    buffer = hl.Buffer(data)
+    buffer.set_min([-stages, -stages])
+    source.set(buffer)
+    before: Any = source
+    funcs = []
+    for i in range(stages):
+        f = hl.Func(f"stage_{i}")
+        f[x, y] = step(before, x, y)
+        funcs.append(f)
+        before = f
+    for f in funcs[:-1]:
+        f.compute_root()
+    for f in funcs:
+        schedule(f, x, y)
+    result = np.array(funcs[-1].realize([WIDTH, HEIGHT]))
+    report = funcs[-1].storage([WIDTH, HEIGHT])
+    assert driver.context().counts.peak_bytes == report.peak_bytes
+    return data, result, report
+
+
+def pointwise(f: Any, x: Any, y: Any) -> Any:
+    return f[x, y] * 0.5 + 1.0
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        lambda f, x, y: f,
+        lambda f, x, y: f.parallel(y),
+        lambda f, x, y: f.vectorize(x, 8, Tail.GuardWithIf),
+        lambda f, x, y: f.vectorize(x, 8, Tail.GuardWithIf).parallel(y),
+        lambda f, x, y: f.reorder(y, x),
+    ],
+    ids=["plain", "parallel", "vector", "vector-parallel", "columns"],
+)
+def test_ten_pointwise_stages_take_one_buffer(schedule: Any) -> None:
+    data, result, report = chain(pointwise, schedule)
+    expected = data[10:-10, 10:-10]
+    for _ in range(10):
+        expected = expected * np.float32(0.5) + np.float32(1.0)
+    np.testing.assert_array_equal(result, expected)
+    assert report.peak_bytes <= FULL + 64
+    assert {t.offset for t in report} == {0}
+    assert set(report.temporaries[0].shares) == {t.name for t in report.temporaries[1:]}
+
+
+def test_a_tail_that_computes_points_twice_is_not_done_in_place() -> None:
+    data, result, report = chain(pointwise, lambda f, x, y: f.vectorize(x, 8, Tail.ShiftInwards))
+    expected = data[10:-10, 10:-10]
+    for _ in range(10):
+        expected = expected * np.float32(0.5) + np.float32(1.0)
+    np.testing.assert_array_equal(result, expected)
+    assert FULL + 64 < report.peak_bytes <= 2 * (FULL + 64)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda f, x, y: f[x - 1, y] + f[x, y],
+        lambda f, x, y: f[x, y + 1] + f[x, y],
+        lambda f, x, y: f[WIDTH - x, y] + 1.0,
+        lambda f, x, y: f[x, y] + f[0, 0],
+    ],
+    ids=["left", "below", "mirrored", "corner"],
+)
+def test_stages_that_read_elsewhere_take_two_buffers(step: Any) -> None:
+    data, result, report = chain(step, lambda f, x, y: f, stages=4)
+    plain = _inlined(step, data, 4)
+    np.testing.assert_array_equal(result, plain)
+    floor = report.floor_bytes
+    assert floor > FULL + 64
+    assert floor <= report.peak_bytes <= 1.02 * floor
+
+
+def _inlined(step: Any, data: np.ndarray, stages: int) -> np.ndarray:
+    """The same without any temporary."""
+    x, y = hl.Var("x"), hl.Var("y")
+    buffer = hl.Buffer(data)
+    buffer.set_min([-stages, -stages])
+    before: Any = hl.ImageParam(hl.Float(32), 2, "source")
+    before.set(buffer)
+    for i in range(stages):
+        f = hl.Func(f"inlined_{i}")
+        f[x, y] = step(before, x, y)
+        before = f
+    return np.array(before.realize([WIDTH, HEIGHT]))
+
+
+def test_elements_of_another_type_are_not_taken_over() -> None:
+    x = hl.Var("x")
+    a, b, c = hl.Func("a"), hl.Func("b"), hl.Func("c")
+    a[x] = hl.cast(hl.Float(32), x)
+    b[x] = hl.cast(hl.Int(32), a[x] * 2.0)
+    c[x] = b[x] + 1
+    a.compute_root()
+    b.compute_root()
+    result = c.realize([1000])
+    assert [result[i] for i in (0, 7, 999)] == [1, 15, 1999]
+    report = c.storage([1000])
+    assert report.peak_bytes >= 8000
+
+
+def test_an_update_reads_its_own_bytes() -> None:
+    x, r = hl.Var("x"), hl.RDom([(1, 999)])
+    a, b, c = hl.Func("a"), hl.Func("b"), hl.Func("c")
+    a[x] = x
+    b[x] = a[x] * 2
+    b[r] = b[r - 1] + b[r]
+    c[x] = b[x]
+    a.compute_root()
+    b.compute_root()
+    assert c.realize([1000])[999] == 999 * 1000
+    assert c.storage([1000]).peak_bytes >= 8000
+
+
+def test_an_update_that_reads_the_old_bytes_finds_them() -> None:
+    x = hl.Var("x")
+    a, b, c = hl.Func("a"), hl.Func("b"), hl.Func("c")
+    a[x] = x * 3
+    b[x] = a[x] * 2
+    b[x] = a[x] + 5
+    c[x] = b[x]
+    a.compute_root()
+    b.compute_root()
+    assert [c.realize([1000])[i] for i in (1, 999)] == [8, 3002]
+
+
+def test_what_is_read_again_keeps_its_bytes() -> None:
+    x = hl.Var("x")
+    a, b, c = hl.Func("a"), hl.Func("b"), hl.Func("c")
+    a[x] = x * 3
+    b[x] = a[x] + 1
+    c[x] = b[x] * a[x]
+    a.compute_root()
+    b.compute_root()
+    assert c.realize([1000])[999] == 2998 * 2997
+    report = c.storage([1000])
+    assert report.peak_bytes >= 8000
