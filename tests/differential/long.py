@@ -40,7 +40,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:300", help="range of seeds, as FIRST:END")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--engines", help="comma-separated, of bayplan, guarded, evaluator, halide")
+    parser.add_argument(
+        "--engines", help="comma-separated, of bayplan, guarded, planned, evaluator, halide"
+    )
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--out", type=Path, help="folder for the scripts of failures")
     parser.add_argument("--stop-after", type=int, default=0, help="stop after so many failures")

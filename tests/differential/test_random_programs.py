@@ -59,5 +59,4 @@ def test_the_same_seed_gives_the_same_program() -> None:
 
 
 def test_the_engines_are_known() -> None:
-    assert "guarded" in available()
-    assert "evaluator" in available()
+    assert {"guarded", "planned", "evaluator"} <= set(available())

@@ -1,8 +1,9 @@
 """A child process that runs programs with one engine, so that a crash there is an answer too.
 
-Engines: `halide` and `bayplan` run the scheduled program; `guarded` is bayplan with temporaries
-of exactly the bytes asked for, flush against guard pages; `evaluator` evaluates the same Funcs in
-numpy and ignores the schedule.
+Engines: `halide` and `bayplan` run the scheduled program; `guarded` is bayplan without a storage
+plan, each temporary of exactly the bytes asked for and flush against a guard page; `planned` is
+bayplan with temporaries in arenas, plans checked, and guard pages around the arenas; `evaluator`
+evaluates the same Funcs in numpy and ignores the schedule.
 """
 
 from __future__ import annotations
@@ -15,11 +16,19 @@ import struct
 import subprocess
 import sys
 import traceback
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
 from tests.differential.program import Program, prepare, run
 
 LIMIT_S = 60.0
+
+CHECKED: Final[dict[str, dict[str, str]]] = {
+    "guarded": {"BAYPLAN_STORAGE_PLAN": "0"},
+    "planned": {"BAYPLAN_STORAGE_PLAN": "1", "BAYPLAN_VERIFY": "1"},
+}
+"""Engines that run with the checking allocator -> their settings."""
 
 
 class Answer:
@@ -123,7 +132,22 @@ def _evaluate(program: Program) -> list[Any]:
     return list(result) if isinstance(result, tuple) else [result]
 
 
-def _run_guarded(program: Program) -> list[Any]:
+@contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Other environment variables, which are put back at the end."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def run_checked(program: Program, settings: Mapping[str, str]) -> list[Any]:
     """Runs with the checking allocator; blocks begin or end at a guard page, by the program."""
     import bayplan
     from bayplan import driver
@@ -131,7 +155,8 @@ def _run_guarded(program: Program) -> list[Any]:
     context = driver.context()
     context.check_allocations(flush_right=len(program.algorithm) % 2 == 0)
     try:
-        outputs = run(program, bayplan)
+        with _environment(settings):
+            outputs = run(program, bayplan)
         _, live, bad = context.check_counts()
     finally:
         context.check_allocations(False)
@@ -144,8 +169,8 @@ def _attempt(engine: str, program: Program) -> tuple[list[Any] | None, str, bool
     try:
         if engine == "evaluator":
             return _evaluate(program), "", False
-        if engine == "guarded":
-            return _run_guarded(program), "", False
+        if engine in CHECKED:
+            return run_checked(program, CHECKED[engine]), "", False
         return run(program, importlib.import_module(engine)), "", False
     except Exception as error:
         if engine == "halide" and type(error).__name__ == "HalideError":
