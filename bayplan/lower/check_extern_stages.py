@@ -58,6 +58,13 @@ def _check_loops(function: Function) -> None:
                 f"{dim.kind.value}",
                 dim.where or function.where,
             )
+    own = function.definition(0).schedule
+    if own.fused_pairs or not (own.fuse_level.is_inlined() or own.fuse_level.is_root()):
+        raise ScheduleError(
+            f"{function.name} is computed by a C function, so it shares no loops with others "
+            "(compute_with)",
+            function.schedule.where or function.where,
+        )
     schedule = function.schedule
     if schedule.hoist_storage_level != schedule.store_level:
         raise ScheduleError(

@@ -288,6 +288,113 @@ def conditional(hl: Any) -> list[Any]:
     return found
 
 
+def _scheduled(schedule: Callable[..., Any]) -> Program:
+    """The stencil with that schedule."""
+    return lambda hl: _stencil(hl, schedule)
+
+
+def several_outputs(hl: Any) -> list[Any]:
+    x, y, _, _ = _vars(hl)
+    g, f, h = hl.Func("g"), hl.Func("f"), hl.Func("h")
+    g[x, y] = x * 3 + y * 7
+    f.define_extern("ex_stencil", [_arg(hl, g), _arg(hl, 2)], hl.Int(32), [x, y])
+    h[x, y] = f[x, y] + f[x, y + 1]
+    g.compute_root()
+    first, second = hl.Pipeline([h, f]).realize([20, 11])
+    # The wheel gives the row that h needs as well.
+    return [np.array(first), np.array(second)[:11]]
+
+
+def in_an_update(hl: Any) -> list[Any]:
+    x, y, _, _ = _vars(hl)
+    g, f, h = hl.Func("g"), hl.Func("f"), hl.Func("h")
+    r = hl.RDom([(0, 5)], "r")
+    g[x, y] = x * 3 + y * 7
+    f.define_extern("ex_stencil", [_arg(hl, g), _arg(hl, 2)], hl.Int(32), [x, y])
+    h[x, y] = 0
+    h[x, y] += f[x + r.x, y]
+    g.compute_root()
+    return [np.array(h.realize([4, 4]))]
+
+
+def specialized(hl: Any) -> list[Any]:
+    x, y, _, yo = _vars(hl)
+    g, f, h = hl.Func("g"), hl.Func("f"), hl.Func("h")
+    p = hl.Param(hl.Int(32), "p", 1)
+    g[x, y] = x * 3 + y * 7
+    f.define_extern("ex_stencil", [_arg(hl, g), _arg(hl, 2)], hl.Int(32), [x, y])
+    h[x, y] = f[x, y] + f[x, y + 1]
+    g.compute_root()
+    f.compute_root().specialize(p > 0).split(y, yo, y, 4).parallel(yo)
+    found = []
+    for value in (1, 0):
+        p.set(value)
+        found.append(np.array(h.realize([20, 10])))
+    return found
+
+
+def elsewhere(hl: Any) -> list[Any]:
+    """Outputs that do not begin at 0."""
+    x, y, _, _ = _vars(hl)
+    g, f, h = hl.Func("g"), hl.Func("f"), hl.Func("h")
+    g[x, y] = x * 3 + y * 7
+    f.define_extern("ex_stencil", [_arg(hl, g), _arg(hl, 2)], hl.Int(32), [x, y])
+    h[x, y] = f[x, y] - f[x - 1, y]
+    g.compute_root()
+    f.compute_at(h, y)
+    found = []
+    for func in (h, f):
+        out = hl.Buffer(hl.Int(32), [6, 5])
+        out.set_min([100, -7])
+        func.realize(out)
+        found.append(np.array(out))
+        f.compute_root()
+    return found
+
+
+_MORE: dict[str, Program] = {
+    "bound": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (g.compute_root(), f.compute_root().bound(x, 0, 32))
+    ),
+    "align_bounds": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (g.compute_root(), f.compute_root().align_bounds(x, 8))
+    ),
+    "in_": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (
+            g.compute_root(), f.in_(h).compute_at(h, y), f.compute_root(),
+        )
+    ),
+    "unrolled": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (
+            g.compute_root(), f.compute_at(h, y), h.unroll(x, 4).unroll(y, 2),
+        )
+    ),
+    "serial": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (g.compute_root(), f.compute_root().serial(y))
+    ),
+    "parallel rows": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (g.compute_at(f, y), f.compute_root().parallel(y))
+    ),
+    "reordered": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (g.compute_root(), f.compute_root().reorder(y, x).serial(x))
+    ),
+    "align_storage": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (
+            g.compute_root().align_storage(x, 32), f.compute_root().align_storage(x, 16),
+        )
+    ),
+    "hoist_storage": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (
+            g.hoist_storage_root().compute_at(h, y), f.compute_at(h, y),
+        )
+    ),
+    "prefetch": _scheduled(
+        lambda g, f, h, x, y, xo, yo: (
+            g.compute_root(), f.compute_root(), h.prefetch(f, y, y, 2),
+        )
+    ),
+}  # fmt: skip
+
 ALL: dict[str, Program] = {
     f.__name__: f
     for f in (
@@ -296,6 +403,7 @@ ALL: dict[str, Program] = {
         stencil_in_parallel_consumer, image_and_scalars, image_in_stencil, buffer_argument,
         tuple_values, tuple_output, tuple_argument, source, chain, expansion_root,
         expansion_in_parts, non_nesting, rows, number, updated_input, reordered_storage,
-        also_read_elsewhere, conditional,
+        also_read_elsewhere, conditional, several_outputs, in_an_update, specialized, elsewhere,
     )
 }  # fmt: skip
+ALL.update(_MORE)

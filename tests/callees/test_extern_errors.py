@@ -78,6 +78,8 @@ def test_definitions_that_cannot_be() -> None:
         f.define_extern("some", [], hl.Int(32), 2, hl.NameMangling.C, hl.DeviceAPI.CUDA)
     with pytest.raises(TypeMismatchError, match="float16"):
         f.define_extern("some", [hl.f16(1.0)], hl.Int(32), 2)
+    with pytest.raises(DefinitionError, match="reads g"):
+        f.define_extern("some", [g[0, 0] + 1], hl.Int(32), 2)
     with pytest.raises(DefinitionError, match="defined already"):
         g.define_extern("some", [], hl.Int(32), 2)
     f.define_extern("some", [g], hl.Int(32), 2)
@@ -119,6 +121,14 @@ def test_schedules_that_cannot_be(functions: ctypes.CDLL) -> None:
         _stencil(
             root, lambda g, f, h, x, y, xo: f.store_root().compute_at(h, y).fold_storage(y, 2)
         ).lowered_text()
+    with pytest.raises(ScheduleError, match="shares no loops with others"):
+        x, y = hl.Var("x"), hl.Var("y")
+        one, other, both = _source("ex_source"), hl.Func("other"), hl.Func("both")
+        other[x, y] = x
+        both[x, y] = one[x, y] + other[x, y]
+        one.compute_root()
+        other.compute_root().compute_with(one, one.args()[1])
+        both.lowered_text()
     with pytest.raises(ScheduleError, match="vectorized"):
         _stencil(
             root,

@@ -393,3 +393,45 @@ def test_what_a_callee_cannot_say_before_the_call(functions: Any) -> None:
     out = hl.Buffer(hl.Int(32), [7, 6])
     with pytest.raises(hl.HalideError, match="depends on data"):
         call.workspace_bytes(out)
+
+
+def test_a_change_of_the_callee_is_seen_by_its_callers() -> None:
+    blur = Blur()
+    f = hl.Func("f")
+    f.define_extern(blur.out)
+    blur.image.set(hl.Buffer(np.arange(400, dtype=np.int32).reshape(20, 20)))
+    before = np.array(f.realize([8, 8]))
+    assert driver.context().counts.allocations == 1
+    blur.t.compute_inline()
+    np.testing.assert_array_equal(np.array(f.realize([8, 8])), before)
+    assert driver.context().counts.allocations == 0
+
+
+def test_two_pipelines_of_one_name() -> None:
+    x, y = hl.Var("x"), hl.Var("y")
+    one, other, h = hl.Func("one"), hl.Func("other"), hl.Func("h")
+    one.define_extern("same", {}, callee=Blur().out)
+    other.define_extern("same", {}, callee=Blur("another").out)
+    h[x, y] = one[x, y] + other[x, y]
+    one.compute_root()
+    other.compute_root()
+    with pytest.raises(DefinitionError, match="two pipelines that are called have the name same"):
+        h.lowered_text()
+
+
+@pytest.mark.parametrize("feature", ["ASAN", "Profile"])
+def test_builds_with_guards_and_marks(feature: str) -> None:
+    target = hl.get_host_target().with_feature(getattr(hl.TargetFeature, feature))
+    blur = Blur()
+    x, y, yo = hl.Var("x"), hl.Var("y"), hl.Var("yo")
+    g, f, h = hl.Func("g"), hl.Func("f"), hl.Func("h")
+    g[x, y] = x * 3 + y * 5
+    f.define_extern(blur.out, {blur.image: g, "k": 7})
+    h[x, y] = f[x, y] + f[x + 1, y]
+    g.compute_root()
+    h.split(y, yo, y, 3).parallel(yo)
+    f.compute_at(h, y)
+    xs, ys = _grid(10, 8)
+    expected = Blur.of(_plane, 7)(xs, ys) + Blur.of(_plane, 7)(xs + 1, ys)
+    np.testing.assert_array_equal(np.array(h.realize([10, 8], target)), expected)
+    assert driver.context().counts.allocations == 1
