@@ -20,6 +20,8 @@ from bayplan.storage.check_samples import find_samples
 from bayplan.storage.check_walk import Use, Walk
 
 _DEFAULT_WORKERS: Final = 2
+_MANY_WORKERS: Final = 19
+"""Slabs have a slice for each worker; where no values are given, their number is varied too."""
 
 
 def check_storage(
@@ -40,8 +42,11 @@ def check_storage(
             arena or is not aligned, workers share bytes, or one is used outside of its life.
     """
     walk = Walk(stmt)
-    if any(use.arena for use in walk.uses):
-        _Check(walk, stmt, values, workers).run()
+    if not any(use.arena for use in walk.uses):
+        return
+    _Check(walk, stmt, values, workers).run()
+    if values is None and any(use.parallel_loops() for use in walk.uses if use.arena):
+        _Check(walk, stmt, None, _MANY_WORKERS).run()
 
 
 class _Range:
@@ -97,6 +102,11 @@ class _Check:
             if use.arena is None:
                 continue
             self._check_workers(use)
+            if use.arena.node.alignment % use.node.alignment:
+                raise PlanError(
+                    f"{use.name} is to be aligned to {use.node.alignment} bytes, but {use.base} "
+                    f"is aligned to {use.arena.node.alignment}"
+                )
             found = self._range(use)
             if found is not None and found.kept[0] < found.kept[1]:
                 members.setdefault(use.arena, []).append(found)
@@ -128,7 +138,14 @@ class _Check:
         """The bytes of an alias; None where it has none."""
         size = self._bytes_of_arena(use)
         try:
-            return self._number_range(use, size)
+            found = self._number_range(use, size)
+            if found is None or size is not None:
+                return found
+            known = self.relations.place_of(use)
+            if known is not None and not use.parallel_loops():
+                # Only the call knows how large the arena is.
+                self.relations.check_place(use, known)
+                return found
         except Unknown as unknown:
             if self.concrete:
                 raise PlanError(f"the bytes of {use.name} depend on {unknown.what}") from None

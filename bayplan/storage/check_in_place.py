@@ -14,7 +14,7 @@ from collections.abc import Callable
 from bayplan.analysis.evaluate import Unknown
 from bayplan.analysis.simplify import can_prove, simplify
 from bayplan.ir import build
-from bayplan.ir.exprs import Broadcast, Expr, Load, Ramp, Variable
+from bayplan.ir.exprs import Broadcast, Expr, Load, Ramp, Shuffle, Variable, VectorReduce
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import Store
 from bayplan.ir.walk import free_variables, iterate, substitute
@@ -87,6 +87,9 @@ class InPlace:
                 )
             if isinstance(e, Variable) and e.name == old.name:
                 return f"the address of {old.name} is taken"
+            if isinstance(e, Shuffle | VectorReduce) and _reads(e, old.name):
+                # Vectors are stored piece by piece, and a lane of a later piece is read here.
+                return f"lanes of {old.name} go to other lanes of {new.name}"
         return ""
 
     def _stored_twice(self, leaves: list[Leaf], new: Use, depth: int) -> str:
@@ -170,6 +173,10 @@ class _Digit:
         self.step = step
         self.low = low
         self.count = count
+
+
+def _reads(e: Expr, name: str) -> bool:
+    return any(isinstance(n, Load) and n.name == name for n in iterate(e))
 
 
 def _join(digits: list[_Digit], other: list[_Digit]) -> bool:

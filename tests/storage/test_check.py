@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bayplan.ir.build import const, lt, minimum, mul
+from bayplan.ir.build import const, lt, maximum, minimum, mul
 from bayplan.ir.errors import InternalError, PlanError
-from bayplan.ir.exprs import Cast, Expr, Ramp, Variable
+from bayplan.ir.exprs import Cast, Expr, Ramp, Shuffle, Variable
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Evaluate, Free, IfThenElse, LetStmt, Stmt, Store
 from bayplan.ir.types import INT32, INT64, Float, UInt
@@ -147,7 +147,7 @@ def test_use_outside_of_the_scope_or_after_the_end() -> None:
 # Parallel loops.
 
 
-def workers(offset: Any, slab: int = 200, extent: int = 8) -> Stmt:
+def workers(offset: Any, slab: int | Expr = 200, extent: int = 8) -> Stmt:
     """A parallel loop whose tasks have two temporaries of 10 float32 each in 80 bytes."""
     i = var("k")
     body = alias("b", 10, 0, alias("c", 10, 40, block([
@@ -164,9 +164,13 @@ SLOT = Cast(INT64, call("worker_slot", type=INT32))
 
 
 def test_workers_have_slices_of_their_own() -> None:
-    check_storage(workers(mul(SLOT, 80)))
+    slots = call("parallel_slots", int32(8), type=INT32)
+    some = Cast(INT64, slots) * 80
+    check_storage(workers(mul(SLOT, 80), maximum(some, 40)))
     check_storage(workers(mul(SLOT, 80)), {})
-    check_storage(workers(mul(SLOT, 80) + 40))
+    check_storage(workers(mul(SLOT, 80) + 40, some + 40))
+    with pytest.raises(PlanError, match="beyond the"):
+        check_storage(workers(mul(SLOT, 80), 200))
     check_storage(workers(mul(SLOT, 80), 320), {}, workers=4)
     with pytest.raises(PlanError, match="beyond the 200 bytes"):
         check_storage(workers(mul(SLOT, 80)), {}, workers=4)
@@ -247,6 +251,25 @@ def test_in_place_with_vectors_and_unknown_sizes() -> None:
         check_storage(stmt(var("n") * 7))
     with pytest.raises(PlanError, match="is stored twice"):
         check_storage(stmt(var("n") * 8, lanes=16))
+
+
+def test_in_place_keeps_lanes_in_their_places() -> None:
+    at = Ramp(var("x") * 8, int32(1), 8)
+    read = load("a", at, Float(32, 8))
+
+    def stmt(value: Expr) -> Stmt:
+        body = block(
+            [
+                loop("i", 80, fill("a", var("i"))),
+                loop("x", 10, Store("b", value, at)),
+                loop("i", 80, copy("out", "b", var("i"))),
+            ]
+        )
+        return arena(320, alias("a", 80, 0, alias("b", 80, 0, body)))
+
+    check_storage(stmt(read))
+    with pytest.raises(PlanError, match="lanes of a go to other lanes of b"):
+        check_storage(stmt(Shuffle((read,), (7, 6, 5, 4, 3, 2, 1, 0))))
 
 
 def test_in_place_over_partitioned_loops() -> None:
