@@ -56,6 +56,8 @@ docs: $(VENV)/test-ready
 bench: $(VENV)/test-ready
 	$(BIN)/python -m bench.apps
 	$(BIN)/python -m bench.compile_time
+	$(BIN)/python -m bench.storage
+	$(BIN)/python -m bench.fem
 
 clean:
 	rm -rf $(VENV) build dist site out .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
