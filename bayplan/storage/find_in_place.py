@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bayplan.ir.exprs import Expr, Load
+from bayplan.ir.exprs import Expr, Load, Shuffle, VectorReduce
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import AssertStmt, Store
 from bayplan.ir.walk import iterate
@@ -72,5 +72,8 @@ def _reads_where_it_stores(leaf: Node, old: str, new: str) -> bool:
         if type(e) is Load and e.name == old and e.index is not index:
             return False
         if type(e) is Load and e.name == new:
+            return False
+        if isinstance(e, Shuffle | VectorReduce):
+            # Lanes that change places are read after others have been stored.
             return False
     return True
