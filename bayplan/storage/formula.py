@@ -7,7 +7,7 @@ from typing import Final
 
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import constant_value, is_zero
-from bayplan.ir.exprs import Add, Cast, Const, Expr, Max, Min, Sub, Variable
+from bayplan.ir.exprs import Add, Call, Cast, Const, Expr, Max, Min, Sub, Variable
 from bayplan.ir.node import Node, compilation
 from bayplan.ir.types import INT32, INT64
 from bayplan.ir.walk import Rewriter, free_variables, iterate, reintern, replace_nodes, substitute
@@ -216,6 +216,12 @@ class _Tidy(Rewriter):
         if type(b) is Min and type(b.b) is Const and type(b.a) is Sub and is_zero(b.a.a):
             return Add(Max(b.a.b, Const(b.type, -b.b.value)), a)
         return Sub(a, b)
+
+    def rewrite_Call(self, node: Call) -> Expr:
+        if node.name != "callee_lines":
+            return self.rebuild(node)  # type: ignore[no-any-return]
+        args = tuple([self(a) for a in node.args])
+        return Call(node.type, f"{node.target.program.name}_lines", args, node.kind)
 
 
 def _text(e: Expr) -> str:

@@ -16,7 +16,13 @@ from bayplan.ir.stmts import Stmt
 from bayplan.storage.formula import write_formulas
 from bayplan.storage.measure import HEAP, ON_STACK, measure
 from bayplan.storage.plan import ALIGNMENT, KindChoice, PlannedTemporary, StoragePlan
-from bayplan.storage.read_plan import ArenaNumbers, bind_lets, count_slots, read_arenas
+from bayplan.storage.read_plan import (
+    WORKERS,
+    ArenaNumbers,
+    bind_lets,
+    count_slots,
+    read_arenas,
+)
 from bayplan.storage.requests import align_up
 
 _NO_BOUND = "no upper bound for "
@@ -329,6 +335,7 @@ class _Maker:
     def run(self, pipeline: str) -> StorageReport:
         temporaries = tuple([self._temporary(t) for t in self.plan.temporaries])
         arenas = [self._arena(a.name, a.scope) for a in self.plan.arenas if a.name in self.numbers]
+        arenas.sort(key=lambda arena: arena.life_begin)  # an arena stays before those in it
         call = self.numbers.get(self.plan.call_arena or "")
         call_bytes = call.bytes if call is not None else 0
         peak = call_bytes + self.heap.peak_bytes
@@ -433,7 +440,8 @@ class _Maker:
 
     def _extents(self, t: PlannedTemporary) -> tuple[int, ...]:
         try:
-            return tuple([max(int(evaluate(e, self.values)), 0) for e in t.extents])
+            values = {**self.values, WORKERS: self.workers}
+            return tuple([max(int(evaluate(e, values)), 0) for e in t.extents])
         except Unknown:
             return ()
 
