@@ -49,6 +49,7 @@ STYLE = (
     ".bp-svg .q{opacity:.65}"
     ".bp-svg .b{stroke:#fff;stroke-opacity:.75;stroke-width:.7}"
     ".bp-svg .b:hover{stroke:currentColor;stroke-opacity:1;stroke-width:2}"
+    ".bp-svg .h{pointer-events:none}"
     ".bp-svg .g{stroke:currentColor;stroke-opacity:.15}"
     ".bp-svg .f{fill:currentColor;fill-opacity:.035}"
     ".bp-svg .s{fill:currentColor;fill-opacity:.1}"
@@ -123,6 +124,8 @@ class _Panel:
         self.scale_y = plot / (arena.bytes * 1.04)
         self.scale_x = _PLOT_WIDTH / self.steps
         self.parts: list[str] = []
+        self.labels: list[str] = []
+        self.handed_over: list[tuple[Any, int]] = []
         self.title = format_arena(arena, letters)
 
     def draw(self) -> str:
@@ -135,9 +138,15 @@ class _Panel:
         for inner in self.report.arenas:
             if str(inner.arena) == str(self.arena.name) and inner.bytes:
                 self._draw_slab(inner)
-        for temporary in self.report.temporaries:
-            if str(temporary.arena) == str(self.arena.name) and temporary.bytes:
-                self._draw_temporary(temporary)
+        members = [
+            t
+            for t in self.report.temporaries
+            if str(t.arena) == str(self.arena.name) and t.bytes
+        ]
+        for temporary in members:
+            self._draw_temporary(temporary, _find_replaced(temporary, members))
+        self._draw_hand_overs()
+        self.parts += self.labels
         self._draw_limits()
         self._draw_steps()
         return "".join(self.parts)
@@ -148,7 +157,7 @@ class _Panel:
     def _y(self, address: float) -> float:
         return self.base - address * self.scale_y
 
-    def _draw_temporary(self, temporary: Any) -> None:
+    def _draw_temporary(self, temporary: Any, shared: tuple[int, int]) -> None:
         tip = [
             f"{temporary.name}: {format_bytes(temporary.bytes)} bytes of "
             f"{temporary.element_type} [{' × '.join(str(e) for e in temporary.extents)}]",
@@ -172,7 +181,10 @@ class _Panel:
             str(temporary.name),
             temporary.bytes,
             "\n".join(line for line in tip if line),
+            shared,
         )
+        if shared[1]:
+            self.handed_over.append((temporary, temporary.life_end - shared[1]))
 
     def _draw_slab(self, inner: Any) -> None:
         """The arenas of all workers of a loop, one stripe each."""
@@ -205,13 +217,21 @@ class _Panel:
         name: str,
         size: int,
         tip: str,
+        shared: tuple[int, int] = (0, 0),
     ) -> None:
+        """A rectangle with its name, where that fits between the middles of what it shares.
+
+        Args:
+            shared: steps at its begin and its end in which it replaces, or is replaced, in place.
+        """
         left, width = self._x(life[0]), max((life[1] - life[0]) * self.scale_x, 1.0)
         top, height = self._y(span[0] + span[1]), max(span[1] * self.scale_y, 1.0)
         self.parts.append(
             f'<rect class="b" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" '
             f'height="{height:.1f}" fill="{colour}"><title>{escape(tip)}</title></rect>'
         )
+        left += shared[0] * self.scale_x / 2
+        width -= (shared[0] + shared[1]) * self.scale_x / 2
         label = f"{name} · {format_bytes_short(size)}"
         for text in (label, name):
             needed = len(text) * _LETTER + 6
@@ -222,11 +242,21 @@ class _Panel:
                 turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"'
             else:
                 continue
-            self.parts.append(
+            self.labels.append(
                 f'<text class="in" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle"{turn}>'
                 f"{escape(text)}</text>"
             )
             return
+
+    def _draw_hand_overs(self) -> None:
+        """While one temporary replaces another in place, a slanting line parts the two."""
+        for old, begin in self.handed_over:
+            left, right = self._x(begin), self._x(old.life_end)
+            low, high = self._y(old.offset), self._y(old.offset + old.bytes)
+            self.parts.append(
+                f'<path class="h" fill="{self.colours[str(old.func)]}" '
+                f'd="M{left:.1f} {high:.1f}H{right:.1f}L{left:.1f} {low:.1f}Z"/>'
+            )
 
     def _draw_addresses(self) -> None:
         step = _nice_step(self.arena.bytes, 5)
@@ -235,7 +265,7 @@ class _Panel:
             self.parts.append(
                 f'<line class="g" x1="{_LEFT}" x2="{_LEFT + _PLOT_WIDTH}" y1="{y:.1f}" '
                 f'y2="{y:.1f}"/><text class="q" x="{_LEFT - 6}" y="{y + 4:.1f}" '
-                f'text-anchor="end">{format_bytes_short(address)}</text>'
+                f'text-anchor="end">{format_bytes_short(address).replace(".0 ", " ")}</text>'
             )
 
     def _draw_limits(self) -> None:
@@ -279,7 +309,7 @@ class _Panel:
                 f'text-anchor="middle">{step}</text>'
             )
         self.parts.append(
-            f'<text class="q" x="{_LEFT + _PLOT_WIDTH + 6}" y="{base + 24}">step</text>'
+            f'<text class="q" x="{_LEFT + _PLOT_WIDTH + 18}" y="{base + 24}">step</text>'
         )
 
     def _step_text(self, word: str, step: int) -> str:
@@ -288,6 +318,18 @@ class _Panel:
             return ""
         what, inside, loop = str(steps[step]).partition(" in ")
         return f"{word} {step}: {what}{inside}{format_loop(loop)}"
+
+
+def _find_replaced(temporary: Any, members: list[Any]) -> tuple[int, int]:
+    """The steps in which it replaces another in place, and those in which it is replaced."""
+    begin, end = temporary.life_begin, temporary.life_end
+    before = after = 0
+    for other in members:
+        if other.name == temporary.in_place_of and other.life_begin < begin < other.life_end < end:
+            before = other.life_end - begin
+        if other.in_place_of == temporary.name and begin < other.life_begin < end < other.life_end:
+            after = end - other.life_begin
+    return before, after
 
 
 def _nice_step(whole: int, parts: int) -> int:

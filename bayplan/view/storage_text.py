@@ -72,7 +72,7 @@ def explain_storage(report: Any) -> str:
                 format_bytes(first.bytes),
                 row.cells[5],
                 _between(report, row.places),
-                format_names(find_shares(row.places), 2),
+                format_names(_sharers(row.places), 2),
                 str(first.formula),
             )
         )
@@ -82,6 +82,12 @@ def explain_storage(report: Any) -> str:
         lines += ["where", *[f"{_INDENT}{name} = {text}" for name, text in report.terms], ""]
     lines += [f"{label:<6}{text}" for label, text, _ in make_totals(report)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _sharers(places: Sequence[Any]) -> tuple[str, ...]:
+    """What is replaced in place comes first."""
+    replaced = [f"{t.in_place_of} (in place)" for t in places if t.in_place_of]
+    return (*dict.fromkeys(replaced), *find_shares(places))
 
 
 def _between(report: Any, places: Sequence[Any]) -> str:

@@ -173,7 +173,11 @@ def test_the_explanation_is_one_line_a_temporary(report: Record) -> None:
 def test_what_is_computed_in_place_says_of_what(report: Record) -> None:
     report.temporaries[0].in_place_of = "edge"
     assert "    in place of edge" in render_storage_text(report).splitlines()
-    assert "in place of edge" in render_storage_svg(report)
+    report.temporaries[2].life_end = 2
+    picture = render_storage_svg(report)
+    # A slanting line where both are alive.
+    assert "in place of edge" in picture and picture.count('<path class="h"') == 1
+    assert "edge (in place)" in explain_storage(report)
     assert describe_storage(report)["temporaries"][0]["in_place_of"] == "edge"
 
 
