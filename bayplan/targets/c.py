@@ -11,6 +11,7 @@ from bayplan.ir.errors import ErrorSite, OutOfMemory, WorkspaceTooSmall
 from bayplan.ir.node import Node
 from bayplan.targets.c_callee import add_callee, entry_name
 from bayplan.targets.c_entry import write_entry
+from bayplan.targets.c_extern import FROM_TABLE, check_names, extern_text
 from bayplan.targets.c_names import sanitise
 from bayplan.targets.c_sanitize import prelude
 from bayplan.targets.c_storage import marks_lives
@@ -111,6 +112,8 @@ def emit(
         emission.callees.append(called)
         add_callee(called, callee)
     write_entry(emission)
+    if ahead:
+        check_names(emission.unit)
     _assemble(emission)
     return emission
 
@@ -170,7 +173,11 @@ def _assemble(emission: Emission) -> None:
         "#include <stdbool.h>",
         "",
         _PRAGMAS,
-        "#if defined(_WIN32)\n#define BP_EXPORT __declspec(dllexport)\n#else\n"
+        "#if defined(_WIN32)\n#define BP_EXPORT __declspec(dllexport)\n"
+        # A Func is often called like the function that computes it: that one is not to be called
+        # in the place of the entry point.
+        f"#elif defined({FROM_TABLE}) && defined(__ELF__)\n"
+        '#define BP_EXPORT __attribute__((visibility("protected")))\n#else\n'
         '#define BP_EXPORT __attribute__((visibility("default")))\n#endif\n',
         # Vectors must never be passed by a real call: how they are depends on the instruction set.
         "#define BP_INLINE static inline __attribute__((always_inline))\n"
@@ -195,8 +202,6 @@ def _assemble(emission: Emission) -> None:
         parts += [f"static int32_t {lock};" for lock in unit.globals.values()]
     parts += unit.externs.values()
     if unit.extern_functions or unit.callee_names:
-        from bayplan.targets.c_extern import extern_text
-
         parts += extern_text(unit.name, list(unit.extern_functions.values()))
     parts.append(_site_table(unit.sites))
     parts += [*unit.tables, helpers, "", body]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bayplan.ir import build
 from bayplan.ir import exprs as E
-from bayplan.ir.errors import ErrorSite, ExternError, InternalError
+from bayplan.ir.errors import DefinitionError, ErrorSite, ExternError, InternalError
 from bayplan.ir.types import Type
 from bayplan.targets.c_callee import call_callee, callee_lines, give_bytes, largest_over
 from bayplan.targets.c_names import scalar_type
 from bayplan.targets.c_text import ATOM, UNARY, Text, wrap
 
 if TYPE_CHECKING:
-    from bayplan.targets.c_writer import Writer
+    from bayplan.targets.c_writer import Unit, Writer
 
 FROM_TABLE: Final = "BP_EXTERNS_FROM_TABLE"
 """Defined where a loader fills the table of external functions, instead of a linker."""
@@ -78,8 +78,6 @@ def extern_text(unit_name: str, functions: list[ExternFunction]) -> list[str]:
     lines += [f"#if defined({FROM_TABLE})", f"BP_EXPORT void *{table}[{len(functions)}];"]
     lines.append("#else")
     for f in functions:
-        if f.symbol == unit_name:
-            lines.append(f'#error "the pipeline and the function it calls are both {f.symbol}"')
         lines.append(f"extern int32_t {f.symbol}({', '.join(f.parameters)});")
     lines.append("#endif")
     for i, f in enumerate(functions):
@@ -99,6 +97,22 @@ def extern_text(unit_name: str, functions: list[ExternFunction]) -> list[str]:
         ]
     lines.append("")
     return lines
+
+
+def check_names(unit: Unit) -> None:
+    """Refuses functions that are called like what the file itself defines.
+
+    Raises:
+        DefinitionError: no linker could tell them apart.
+    """
+    own = {unit.name, *unit.callee_names.values()}
+    for f in unit.extern_functions.values():
+        if f.symbol in own:
+            raise DefinitionError(
+                f"the pipeline {f.symbol} calls a C function of the same name; give one of them "
+                "another name",
+                f.extern.where,
+            )
 
 
 # Buffers and calls

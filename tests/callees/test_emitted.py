@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,3 +196,14 @@ def _expected_sum() -> int:
     two = middle(one)
     top = two[:32, :32] + one[1:33, :32]
     return int((top.ravel() * (np.arange(32 * 32) % 13 + 1)).sum())
+
+
+def test_a_pipeline_and_its_function_of_one_name(functions: Any, tmp_path: Path) -> None:
+    f = hl.Func("f")
+    f.define_extern("ex_source", [], hl.Int(32), 2)
+    # A linker could not tell them apart; a table of addresses can.
+    with pytest.raises(hl.DefinitionError, match="calls a C function of the same name"):
+        f.compile_to_c(str(tmp_path / "f.c"), [], "ex_source")
+    g = hl.Func("ex_source")
+    g.define_extern("ex_source", [], hl.Int(32), 2)
+    assert g.realize([3, 2])[2, 1] == 201
