@@ -6,7 +6,7 @@ users read it. Its pictures are drawn by `bayplan.view`, imported when one is as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
@@ -404,7 +404,7 @@ class _Maker:
         if numbers is not None:
             replaced = _find_replaced(t, numbers)
             size, offset = numbers.sizes[t.member], numbers.offsets[t.member]
-            shares = _find_shares(t, numbers)
+            shares = self._find_shares(t)
             copies = self._copies(t.arena)
         else:
             size, known = self._measured(t)
@@ -432,6 +432,25 @@ class _Maker:
             per_worker=t.arena in self.slabs,
         )
 
+    def _find_shares(self, t: PlannedTemporary) -> tuple[str, ...]:
+        """Names of the temporaries some of whose bytes are also this one's."""
+        found: dict[str, None] = {}
+        inside: PlannedTemporary | None = t
+        while inside is not None:
+            # What shares with the arenas of workers may share with all that is in them.
+            for other in _find_overlaps(inside, self.numbers[inside.arena]):
+                found.update(dict.fromkeys(self._names_in(other)))
+            inside = self.slabs.get(inside.arena)
+        return tuple(found)
+
+    def _names_in(self, t: PlannedTemporary) -> list[str]:
+        if not t.slots_of:
+            return [t.name]
+        names: list[str] = []
+        for member in self.numbers[t.slots_of].arena.temporaries:
+            names += self._names_in(member)
+        return names
+
     def _measured(self, t: PlannedTemporary) -> tuple[int, tuple[int, ...]]:
         """Bytes and extents of a temporary on the stack or with memory of its own."""
         measured = self.heap if t.kind is MemoryType.Heap else self.stack
@@ -456,15 +475,14 @@ def _find_replaced(t: PlannedTemporary, numbers: ArenaNumbers) -> str:
     return max(before, key=lambda m: m.life[0]).name if before else ""
 
 
-def _find_shares(t: PlannedTemporary, numbers: ArenaNumbers) -> tuple[str, ...]:
-    """Names of the members some of whose bytes are also this one's."""
+def _find_overlaps(t: PlannedTemporary, numbers: ArenaNumbers) -> list[PlannedTemporary]:
+    """The members of an arena some of whose bytes are also those of t."""
     begin = numbers.offsets[t.member]
     end = begin + numbers.sizes[t.member]
-    found: Sequence[str] = [
-        other.name
+    return [
+        other
         for other, offset, size in zip(
             numbers.arena.temporaries, numbers.offsets, numbers.sizes, strict=True
         )
         if other is not t and max(begin, offset) < min(end, offset + size)
     ]
-    return tuple(dict.fromkeys(found))

@@ -259,13 +259,15 @@ class _Panel:
             )
 
     def _draw_addresses(self) -> None:
-        step = _nice_step(self.arena.bytes, 5)
+        step = 1  # powers of two are round in KiB and MiB
+        while self.arena.bytes > 6 * step:
+            step *= 2
         for address in range(0, self.arena.bytes + 1, step):
             y = self._y(address)
             self.parts.append(
                 f'<line class="g" x1="{_LEFT}" x2="{_LEFT + _PLOT_WIDTH}" y1="{y:.1f}" '
                 f'y2="{y:.1f}"/><text class="q" x="{_LEFT - 6}" y="{y + 4:.1f}" '
-                f'text-anchor="end">{format_bytes_short(address).replace(".0 ", " ")}</text>'
+                f'text-anchor="end">{_format_address(address)}</text>'
             )
 
     def _draw_limits(self) -> None:
@@ -332,18 +334,20 @@ def _find_replaced(temporary: Any, members: list[Any]) -> tuple[int, int]:
     return before, after
 
 
+def _format_address(address: int) -> str:
+    size, unit = float(address), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:g} {unit}"
+
+
 def _nice_step(whole: int, parts: int) -> int:
-    """A round distance, so that there are about so many marks over the whole."""
-    unit = 1024 if whole >= 4096 and parts < 10 else 1
-    while unit > 1 and whole / unit >= 1024:
-        unit *= 1024
-    while unit > 1 and whole / unit < 4:
-        unit //= 1024
-    raw = max(whole / unit / parts, 1)
+    """A round distance, so that there are at most so many marks over the whole."""
     power = 1
-    while power * 10 <= raw:
+    while True:
+        for factor in (1, 2, 5):
+            if factor * power * parts >= whole:
+                return factor * power
         power *= 10
-    for factor in (1, 2, 5, 10):
-        if factor * power >= raw:
-            return factor * power * unit
-    return 10 * power * unit
