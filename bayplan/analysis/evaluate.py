@@ -37,6 +37,14 @@ from bayplan.ir.exprs import (
 Number = int | float
 
 
+ASK: Final = "query_extern()"
+"""Among the values: what asks an external function for its regions, where that may be called.
+
+It is given the function's record and, for each argument, (min, extent) of each dimension or a
+number, and gives (min, extent) of all dimensions in order.
+"""
+
+
 class Unknown(Exception):
     """The value depends on something that is not known before the call: data, or a missing name."""
 
@@ -159,16 +167,40 @@ class _Evaluator:
             workers = self.values.get("workers()")
             if workers is None:
                 raise Unknown("the number of workers")
-            found: Number = e.target.workspace_lines([self(a) for a in e.args], int(workers))
-            return found
+            values = [self(a) for a in e.args]
+            lines: Number = e.target.workspace_lines(values, int(workers), self.values.get(ASK))
+            return lines
         if e.name == "largest_over":
             return self._largest_over(e)
+        if e.name == "query_extern":
+            return self._ask(e)
+        if e.name == "query_result":
+            dims: Any = self(e.args[0])
+            dimension, field = e.args[1], e.args[2]
+            assert isinstance(field, StringImm)
+            answer: Number = dims[int(self(dimension))][0 if field.value == "min" else 1]
+            return answer
         operation = _INTRINSICS.get(e.name)
         if operation is None or e.target is not None:
             raise Unknown(f"the value of {e.name}")
         value = operation(*[self(a) for a in e.args])
         return e.type.wrap(value)
 
+
+    def _ask(self, e: Call) -> Number:
+        """What an external function answers: (min, extent) of each dimension of its buffers."""
+        ask: Any = self.values.get(ASK)
+        if ask is None:
+            raise Unknown(f"what {e.target.symbol} answers")
+        given: list[Any] = []
+        for arg in e.args:
+            if type(arg) is Call and arg.name == "query_buffer":
+                fields = [int(self(field)) for field in arg.args[1:]]
+                given.append(list(zip(fields[::3], fields[1::3], strict=True)))
+            else:
+                given.append(self(arg))
+        answer: Number = ask(e.target, given)
+        return answer
 
     def _largest_over(self, e: Call) -> Number:
         loop, low, extent, value = e.args

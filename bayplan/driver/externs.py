@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bayplan.analysis.evaluate import Unknown
 from bayplan.ir.errors import DefinitionError, ExternError
 from bayplan.ir.types import Type
-from bayplan.runtime.buffers import scalar_class
+from bayplan.runtime.buffers import make_query, scalar_class
 from bayplan.runtime.extern_buffers import ExternBuffer
 from bayplan.targets.c_extern import FROM_TABLE
 
@@ -135,6 +136,47 @@ def find_extern(extern: Any) -> tuple[int, PythonExtern | None]:
         "register_extern(name, function), load_externs(library), or load the library with "
         "ctypes.CDLL(path, ctypes.RTLD_GLOBAL)",
     )
+
+
+def ask_extern(extern: Any, given: Sequence[Any]) -> Any:
+    """What a function of this process answers when it is asked for its regions.
+
+    Args:
+        extern: its record.
+        given: for each argument (min, extent) of each dimension, or a number.
+
+    Returns:
+        (min, extent) of the dimensions of all buffers, in order.
+
+    Raises:
+        Unknown: a pipeline computes the stage, or there is no such function.
+        ExternError: the function returned something other than 0.
+    """
+    if extern.callee is not None:
+        raise Unknown(f"the regions that {extern.symbol} needs")
+    try:
+        address, _ = find_extern(extern)
+    except ExternError as error:
+        raise Unknown(error.message) from error
+    records: list[Any] = []
+    types: list[Any] = []
+    args: list[Any] = []
+    for (t, dimensions), value in zip(extern.parameters, given, strict=True):
+        if dimensions is None:
+            types.append(scalar_class(t))
+            args.append(value)
+        else:
+            records.append(make_query(t, value))
+            types.append(ctypes.c_void_p)
+            args.append(ctypes.addressof(records[-1]))
+    result = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)(*args)
+    if result:
+        raise ExternError(
+            f"the external function {extern.symbol} returned {result} when it was asked for the "
+            f"regions of {extern.func}",
+            extern.where,
+        )
+    return [bounds for record in records for bounds in ExternBuffer.of(record).bounds()]
 
 
 class ExternTable:

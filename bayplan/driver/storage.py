@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayplan.analysis.evaluate import Number
+from bayplan.analysis.evaluate import ASK, Number
 from bayplan.driver.bounds import query_input_bounds
 from bayplan.driver.compile import CompiledPipeline, check_defined, compile_pipeline
 from bayplan.driver.contexts import num_threads
+from bayplan.driver.externs import ask_extern
 from bayplan.driver.values import buffer_bounds, given_value, output_parameters
 from bayplan.language.buffer import Buffer
 from bayplan.language.function import Function
@@ -33,7 +34,9 @@ def storage(
 
     check_defined(functions)
     compiled = compile_pipeline(functions, target)
-    values = _size_values(functions, compiled, destination, given or {})
+    values: dict[str, Any] = _size_values(functions, compiled, destination, given or {})
+    # Sizes may be what C functions say.
+    values[ASK] = ask_extern
     origins = {
         name: (origin.func, origin.where) for name, origin in compiled.program.origins.items()
     }

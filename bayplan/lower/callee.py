@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-from bayplan.analysis.evaluate import Number, evaluate
+from bayplan.analysis.evaluate import ASK, Number, evaluate
 from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import block, const, int32, nothing, select
@@ -61,12 +61,13 @@ class Callee:
         if self.size is not None:
             self.size_parameters = tuple(sorted(free_variables_of_stmt(self.size)))
 
-    def workspace_lines(self, values: Sequence[Number], workers: int) -> int:
+    def workspace_lines(self, values: Sequence[Number], workers: int, ask: Any = None) -> int:
         """The size of its workspace in a call, in lines.
 
         Args:
             values: of `size_parameters`.
             workers: the most tasks of a parallel loop that run at once.
+            ask: asks external functions for their regions, see `analysis.evaluate`.
 
         Raises:
             Unknown: they are not known before the call.
@@ -76,6 +77,8 @@ class Callee:
             return 0
         known: dict[str, Number] = dict(zip(self.size_parameters, values, strict=True))
         known[WORKERS] = workers
+        if ask is not None:
+            known[ASK] = ask
         size = _Sizes(known).give(self.size)
         return min(-(-size // LINE_BYTES), 2**31 - 1)
 

@@ -23,6 +23,11 @@ class ExternBuffer:
     def __init__(self, address: int) -> None:
         self._record = BufferRecord.from_address(address)
 
+    @staticmethod
+    def of(record: BufferRecord) -> ExternBuffer:
+        """The buffer of a record that outlives it."""
+        return ExternBuffer(ctypes.addressof(record))
+
     def is_bounds_query(self) -> bool:
         """Whether it has no memory: the stage is asked which region it needs."""
         return not self._record.host and not self._record.device

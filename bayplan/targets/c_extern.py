@@ -25,8 +25,8 @@ _LINE_BYTES: Final = 64
 
 _HOST: Final = """
 /* The first element of a buffer; never NULL, which would be a question for its bounds. */
-__attribute__((unused)) static uint8_t *bp_first(const void *element, void *other) {
-    return (uint8_t *)(uintptr_t)(element ? element : other);
+__attribute__((unused)) static uint8_t *bp_first(const void *memory, int64_t offset, void *other) {
+    return memory ? (uint8_t *)(uintptr_t)memory + offset : other;
 }
 
 /* Bytes in lines of 64; the largest number where there are more. */
@@ -141,7 +141,7 @@ def _write_buffers(w: Writer, e: E.Call, stem: str) -> tuple[list[str], list[str
                 extents += texts[1::_FIELDS]
             host = "NULL"
             if type(element) is E.Load:
-                host = f"bp_first({_address(w, element)}, {array})"
+                host = _first(w, element, array)
             args.append(f"&{buffers}[{len(described)}]")
             described.append((element.type.element_of(), len(dims), host))
             for d in range(0, len(texts), _FIELDS):
@@ -159,12 +159,15 @@ def _write_buffers(w: Writer, e: E.Call, stem: str) -> tuple[list[str], list[str
     return args, extents, array
 
 
-def _address(w: Writer, element: E.Load) -> str:
+def _first(w: Writer, element: E.Load, other: str) -> str:
+    """The address of an element, or of something else where there is no memory."""
     pointer = w.lookup(element.name)
     if pointer is None:
         raise InternalError(f"nothing stores {element.name}, which an external function is given")
-    index = w.scalar(element.index)[0]
-    return pointer.text if index == "0" else f"{pointer.text} + ({index})"
+    index = w.scalar(element.index)
+    size = element.type.element_of().bytes()
+    offset = "0" if index[0] == "0" else f"(int64_t){wrap(index, UNARY)} * {size}"
+    return f"bp_first({pointer.text}, {offset}, {other})"
 
 
 def _check(w: Writer, function: ExternFunction, args: list[str], purpose: str, extern: Any) -> None:
@@ -214,7 +217,7 @@ def _workspace(w: Writer, passed: list[E.Expr], array: str) -> tuple[str, str]:
             element, lines = argument.args
             assert type(element) is E.Load
             # One that needs nothing is still a workspace.
-            address = f"bp_first({_address(w, element)}, {array})"
+            address = _first(w, element, array)
             return address, f"(uint64_t){wrap(w.scalar(lines), UNARY)} * {_LINE_BYTES}"
     return "NULL", "0"
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import bayplan
+from bayplan import driver
 from tests.callees.conftest import count
 from tests.callees.programs import ALL
 
@@ -25,3 +26,30 @@ def test_same_as_the_wheel(name: str, functions: ctypes.CDLL) -> None:
     made = count(functions, "calls")
     # The wheel leaves specializations of such stages out.
     assert made == calls or name == "specialized"
+
+
+@pytest.mark.parametrize("inside", ["", "f", "f and g"])
+def test_the_report_asks_the_functions(inside: str, functions: ctypes.CDLL) -> None:
+    hl = bayplan
+    x, y = hl.Var("x"), hl.Var("y")
+    k = hl.Param(hl.Int(32), "k", 2)
+    g, f, h = hl.Func("g"), hl.Func("f"), hl.Func("h")
+    g[x, y] = x * 3 + y * 7
+    f.define_extern("ex_stencil", [g, k], hl.Int(32), [x, y])
+    h[x, y] = f[x, y] + f[x, y + 1]
+    g.compute_root()
+    f.compute_root()
+    if "f" in inside:
+        f.compute_at(h, y)
+    if "g" in inside:
+        g.compute_at(h, y)
+    report = h.storage([20, 10])
+    extents = {row.func: row.extents for row in report.temporaries}
+    rows = 2 if "f" in inside else 11
+    assert extents[f.name()] == (20, rows)
+    assert extents[g.name()] == (24, rows + 1 if "g" in inside else 12)
+    h.realize([20, 10])
+    counts = driver.context().counts
+    assert report.exact
+    assert report.peak_bytes == counts.peak_bytes
+    assert report.allocations == counts.allocations
