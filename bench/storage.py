@@ -131,7 +131,7 @@ def pointwise_chain(args: argparse.Namespace) -> Row:
     call, wheel = _both(storage_programs.pointwise_chain)
     size = 4 * call.extents[0] * call.extents[1]
     row = _counted(call, wheel, args.threads, size)
-    row["here"] = f"{call.second.peak_bytes / size:g} buffers beside the result"
+    row["here"] = f"{call.second.peak_bytes / size:g} buffer beside the result"
     return row
 
 

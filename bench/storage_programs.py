@@ -86,7 +86,8 @@ def pointwise_chain(hl: Any, *, stages: int = 10, width: int = 1024, height: int
     for n in range(stages):
         output = hl.Func(f"step_{chr(97 + n)}")
         output[x, y] = value[x, y] * hl.f32(1.5) + hl.f32(1.0)
-        output.compute_root().vectorize(x, vector)
+        # Shifted tails would compute points again whose arguments are overwritten by then.
+        output.compute_root().vectorize(x, vector, hl.TailStrategy.GuardWithIf)
         value = output
     return _app("pointwise_chain", output, source, (width, height))
 
