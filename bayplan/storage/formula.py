@@ -7,7 +7,7 @@ from typing import Final
 
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import constant_value, is_zero
-from bayplan.ir.exprs import Add, Call, Cast, Const, Expr, Max, Min, Sub, Variable
+from bayplan.ir.exprs import Add, Call, Cast, Const, Expr, Max, Min, Select, Sub, Variable
 from bayplan.ir.node import Node, compilation
 from bayplan.ir.types import INT32, INT64
 from bayplan.ir.walk import Rewriter, free_variables, iterate, reintern, replace_nodes, substitute
@@ -18,6 +18,8 @@ LONGEST: Final = 120
 
 # An extent that is longer gets a name where the formula would be too long otherwise.
 _SHORT: Final = 24
+# What peak and floor need more is left out.
+_MOST_TERMS: Final = 16
 # Lets are not written out into more nodes than this.
 _MOST_NODES: Final = 150
 
@@ -71,8 +73,10 @@ def write_formulas(plan: StoragePlan) -> Formulas:
         sums = _Sums(arenas, slots, size_of)
         floor, exact = sums.of(arenas[plan.call_arena])
         if len(floor) > LONGEST:
+            known = dict(writer.terms)
             floor, exact = sums.of(arenas[plan.call_arena], writer.terms)
-        floor = floor if len(floor) <= LONGEST else ""
+            if len(floor) > LONGEST or len(writer.terms) > len(known) + _MOST_TERMS:
+                floor, writer.terms = "", known
         peak = floor if exact else ""
     return Formulas(sizes, names, tuple(writer.terms.items()), peak, floor)
 
@@ -213,15 +217,33 @@ class _Tidy(Rewriter):
 
     def rewrite_Sub(self, node: Sub) -> Expr:
         a, b = self(node.a), self(node.b)
-        if type(b) is Min and type(b.b) is Const and type(b.a) is Sub and is_zero(b.a.a):
-            return Add(Max(b.a.b, Const(b.type, -b.b.value)), a)
-        return Sub(a, b)
+        plus = _negated(b) if type(b) in (Min, Max, Select) else None
+        if plus is None:
+            return Sub(a, b)
+        return plus if is_zero(a) else Add(plus, a)
 
     def rewrite_Call(self, node: Call) -> Expr:
         if node.name != "callee_lines":
             return self.rebuild(node)  # type: ignore[no-any-return]
         args = tuple([self(a) for a in node.args])
         return Call(node.type, f"{node.target.program.name}_lines", args, node.kind)
+
+
+def _negated(e: Expr) -> Expr | None:
+    """The negative of an expression where that is not longer."""
+    if type(e) is Const:
+        return Const(e.type, -e.value)
+    if type(e) is Sub and is_zero(e.a):
+        return e.b
+    if type(e) in (Min, Max):
+        a, b = _negated(e.a), _negated(e.b)  # type: ignore[attr-defined]
+        if a is None or b is None:
+            return None
+        return Max(a, b) if type(e) is Min else Min(a, b)
+    if type(e) is Select:
+        a, b = _negated(e.true_value), _negated(e.false_value)
+        return None if a is None or b is None else Select(e.condition, a, b)
+    return None
 
 
 def _text(e: Expr) -> str:
@@ -269,6 +291,7 @@ class _Sums:
         self.arenas = arenas
         self.slots = slots
         self.sizes = sizes
+        self.alive: dict[str, str] = {}  # the names of sums
 
     def of(self, arena: Arena, terms: dict[str, str] | None = None) -> tuple[str, bool]:
         """The floor of an arena, and whether no plan can take more.
@@ -290,9 +313,20 @@ class _Sums:
             part = " + ".join([words[group] for group in clique])
             if part not in sums:
                 sums.append(part)
+        if terms is not None and sum([len(text) + 2 for text in sums]) > LONGEST:
+            sums = [self._alive(text, terms) for text in sums]
         if len(sums) == 1:
             return sums[0], exact
         return f"max({', '.join(sums)})", False
+
+    def _alive(self, text: str, terms: dict[str, str]) -> str:
+        """A sum of what is alive together as a term of its own."""
+        if text not in self.alive and (len(text) > LONGEST or _is_factor(text)):
+            return text
+        if text not in self.alive:
+            self.alive[text] = f"alive.{len(self.alive) + 1}"
+            terms[self.alive[text]] = text
+        return self.alive[text]
 
     def _slab(self, slab: PlannedTemporary, terms: dict[str, str] | None) -> tuple[str, bool]:
         inside, exact = self.of(self.arenas[slab.slots_of], terms)

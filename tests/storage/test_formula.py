@@ -144,3 +144,37 @@ def test_a_let_of_many_nodes_stays_a_name() -> None:
     formulas = write_formulas(make_plan([("f.s0.x.max", e)], n("f.s0.x.max") + 1))
     assert formulas.sizes == ("4 * (f.x.max + 1)",)
     assert all(len(text) <= LONGEST for _, text in formulas.terms)
+
+
+def test_sums_that_are_too_long_are_named() -> None:
+    true = const(INT32, 1)
+    names = [f"a_rather_long_name_{i}" for i in range(8)]
+    members = []
+    for i, name in enumerate(names):
+        life = (i, i + 3)
+        t = PlannedTemporary(name, Float(32), (n("w"),), 0, true, MemoryType.Heap, life, ())
+        t.arena, t.member, t.group = "f.arena", i, i
+        members.append(t)
+    arena = Arena("f.arena", "call", tuple(members))
+    plan = StoragePlan((arena,), tuple(members), "f.arena", (), ("s",) * 10, ())
+    formulas = write_formulas(plan)
+    assert formulas.floor == f"max({', '.join(f'alive.{i}' for i in range(1, 7))})"
+    assert formulas.peak == ""
+    terms = dict(formulas.terms)
+    assert terms["alive.1"] == " + ".join(names[:3]) and len(terms) == 6
+
+
+def test_bytes_that_are_taken_over_count_once() -> None:
+    true = const(INT32, 1)
+    members = []
+    for i, extent in enumerate((n("w"), n("w"), n("v"))):
+        t = PlannedTemporary(
+            f"t{i}", Float(32), (extent,), 0, true, MemoryType.Heap, (i, i + 2), ()
+        )
+        t.arena, t.member, t.group = "f.arena", i, 0
+        members.append(t)
+    arena = Arena("f.arena", "call", tuple(members))
+    plan = StoragePlan((arena,), tuple(members), "f.arena", (), ("s",) * 5, ())
+    assert write_formulas(plan).peak == "max(t0, t2)"
+    members[2].extents = (n("w"),)
+    assert write_formulas(plan).peak == "t0"
