@@ -435,3 +435,36 @@ def test_builds_with_guards_and_marks(feature: str) -> None:
     expected = Blur.of(_plane, 7)(xs, ys) + Blur.of(_plane, 7)(xs + 1, ys)
     np.testing.assert_array_equal(np.array(h.realize([10, 8], target)), expected)
     assert driver.context().counts.allocations == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_parallel_loops_inside_parallel_loops(threads: int) -> None:
+    blur = Blur()
+    x, y, yo, xi = hl.Var("x"), hl.Var("y"), hl.Var("yo"), hl.Var("xi")
+    u = hl.Func("u")
+    again = hl.Func("again")
+    u[x, y] = blur.out[x, y] * 2
+    again[x, y] = u[x, y] + u[x + 1, y]
+    blur.out.compute_root().parallel(y)
+    blur.t.compute_at(blur.out, y)
+    again.parallel(y)
+    u.compute_at(again, y).vectorize(x, 4)
+    g, f, h = hl.Func("g"), hl.Func("f"), hl.Func("h")
+    g[x, y] = x * 3 + y * 5
+    f.define_extern(again, {blur.image: g, "k": 7})
+    h[x, y] = f[x, y] + 1
+    g.compute_root()
+    h.split(y, yo, y, 3).parallel(yo)
+    f.compute_at(h, yo)
+    xs, ys = _grid(33, 31)
+    blurred = Blur.of(_plane, 7)
+    expected = 2 * blurred(xs, ys) + 2 * blurred(xs + 1, ys) + 1
+    before = hl.set_num_threads(threads)
+    try:
+        for _ in range(3):
+            found, allocations, _ = _realize(h, [33, 31])
+            np.testing.assert_array_equal(found, expected)
+            assert allocations == 1
+        assert h.storage([33, 31]).required_bytes == driver.context().counts.peak_bytes
+    finally:
+        hl.set_num_threads(before)
