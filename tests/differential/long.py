@@ -41,7 +41,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0:300", help="range of seeds, as FIRST:END")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument(
-        "--engines", help="comma-separated, of bayplan, guarded, planned, evaluator, halide"
+        "--engines", help="comma-separated, of bayplan, guarded, planned, lives, evaluator, halide"
     )
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--out", type=Path, help="folder for the scripts of failures")

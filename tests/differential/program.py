@@ -138,8 +138,8 @@ def prepare(program: Program, hl: Any) -> tuple[Any, list[Any]]:
     return func, kept
 
 
-def run(program: Program, hl: Any) -> list[Any]:
-    """Builds, compiles and runs the program; returns the output arrays."""
+def run(program: Program, hl: Any, target: Any = None) -> list[Any]:
+    """Builds, compiles and runs the program, for the host or a target; returns the outputs."""
     import numpy as np
 
     func, _kept = prepare(program, hl)
@@ -150,7 +150,11 @@ def run(program: Program, hl: Any) -> list[Any]:
         buffer.set_min(list(program.mins))
         outputs.append(out)
         buffers.append(buffer)
-    func.realize(buffers[0] if len(buffers) == 1 else buffers)
+    given = buffers[0] if len(buffers) == 1 else buffers
+    if target is None:
+        func.realize(given)
+    else:
+        func.realize(given, target)
     return outputs
 
 

@@ -2,8 +2,9 @@
 
 Engines: `halide` and `bayplan` run the scheduled program; `guarded` is bayplan without a storage
 plan, each temporary of exactly the bytes asked for and flush against a guard page; `planned` is
-bayplan with temporaries in arenas, plans checked, and guard pages around the arenas; `evaluator`
-evaluates the same Funcs in numpy and ignores the schedule.
+bayplan with temporaries in arenas, plans checked, and guard pages around the arenas; `lives` the
+same with code that checks the lives of temporaries as it runs; `evaluator` evaluates the same
+Funcs in numpy and ignores the schedule.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ LIMIT_S = 60.0
 CHECKED: Final[dict[str, dict[str, str]]] = {
     "guarded": {"BAYPLAN_STORAGE_PLAN": "0"},
     "planned": {"BAYPLAN_STORAGE_PLAN": "1", "BAYPLAN_VERIFY": "1"},
+    "lives": {"BAYPLAN_STORAGE_PLAN": "1", "BAYPLAN_VERIFY": "1"},
 }
 """Engines that run with the checking allocator -> their settings."""
 
@@ -147,16 +149,20 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def run_checked(program: Program, settings: Mapping[str, str]) -> list[Any]:
+def run_checked(program: Program, engine: str) -> list[Any]:
     """Runs with the checking allocator; blocks begin or end at a guard page, by the program."""
     import bayplan
     from bayplan import driver
 
+    target = None
+    if engine == "lives":
+        host = bayplan.get_jit_target_from_environment()
+        target = host.with_feature(bayplan.TargetFeature.ASAN)
     context = driver.context()
     context.check_allocations(flush_right=len(program.algorithm) % 2 == 0)
     try:
-        with _environment(settings):
-            outputs = run(program, bayplan)
+        with _environment(CHECKED[engine]):
+            outputs = run(program, bayplan, target)
         _, live, bad = context.check_counts()
     finally:
         context.check_allocations(False)
@@ -170,7 +176,7 @@ def _attempt(engine: str, program: Program) -> tuple[list[Any] | None, str, bool
         if engine == "evaluator":
             return _evaluate(program), "", False
         if engine in CHECKED:
-            return run_checked(program, CHECKED[engine]), "", False
+            return run_checked(program, engine), "", False
         return run(program, importlib.import_module(engine)), "", False
     except Exception as error:
         if engine == "halide" and type(error).__name__ == "HalideError":
