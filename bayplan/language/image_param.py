@@ -16,7 +16,7 @@ from bayplan.language.definition import define_pure, new_function
 from bayplan.language.expr import Expr, as_node
 from bayplan.language.function import Function
 from bayplan.language.image_call import image_arguments
-from bayplan.language.naming import unique_letter_name
+from bayplan.language.naming import reserve_name, unique_letter_name
 from bayplan.language.parameter import Parameter
 from bayplan.language.promotion import lossless_cast
 
@@ -229,6 +229,8 @@ class ImageParam(OutputImageParam):
         if type.kind == "handle" or type.lanes() != 1:
             raise BufferError(f"an ImageParam cannot hold elements of type {type}")
         stem = name or unique_letter_name("p")
+        if name:
+            reserve_name(name)
         super().__init__(Parameter(stem, type, True, int(dimensions), user_line()))
 
     def function(self) -> Function:

@@ -22,6 +22,11 @@ def _looks_generated(stem: str) -> bool:
     return "$" in stem or (len(stem) > 1 and stem[1:].isdigit())
 
 
+def reserve_name(name: str) -> None:
+    """Let no Func that comes later have this name, which something else was given."""
+    _counts.setdefault(name.replace("$", "_"), 1)
+
+
 def unique_name(stem: str) -> str:
     """`stem` itself the first time, then "stem$1", "stem$2", ...
 

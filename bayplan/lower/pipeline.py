@@ -136,6 +136,7 @@ def lower(
     for pass_name in BEFORE_READABLE:
         if pass_name == "add_image_checks":
             arguments = collect_arguments(stmt, lowering)
+            check_names(stmt, arguments, lowering)
             run.arguments = [a.name for a in arguments]
         stmt = run.one(pass_name, stmt, lowering)
     readable = stmt
@@ -196,6 +197,13 @@ def collect_arguments(stmt: Stmt, lowering: Lowering) -> list[Argument]:
     from bayplan.lower.collect_arguments import collect_arguments
 
     return collect_arguments(stmt, lowering)
+
+
+def check_names(stmt: Stmt, arguments: list[Argument], lowering: Lowering) -> None:
+    """Refuses names that mean two things."""
+    from bayplan.lower.check_names import check_names
+
+    check_names(stmt, arguments, lowering)
 
 
 def load_pass(name: str) -> Pass:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from bayplan.ir.types import Type
@@ -12,9 +13,28 @@ _RESERVED: Final = frozenset(
     union unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic
     _Imaginary _Noreturn _Static_assert _Thread_local bool true false ctx status done closure slot
     begin end main errno asm typeof linux unix
+    NULL EOF NAN INFINITY offsetof assert stdin stdout stderr isnan isinf signbit I complex
+    size_t ptrdiff_t wchar_t
+    alignas alignof and and_eq bitand bitor catch class compl concept consteval constexpr
+    constinit const_cast co_await co_return co_yield decltype delete dynamic_cast explicit export
+    friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+    public reinterpret_cast requires static_assert static_cast template this thread_local throw
+    try typeid typename using virtual char8_t char16_t char32_t xor xor_eq
     abs labs exp exp2 expm1 log log2 log10 pow sqrt cbrt sin cos tan asin acos atan atan2 sinh
     cosh tanh floor ceil round rint trunc fabs fmod fma hypot erf gamma y0 y1 yn j0 j1 jn
     div remainder index signal time read write printf free malloc memcpy memset""".split()
+)
+
+# The runtime's headers, and the functions and types that the emitter itself defines on demand.
+_TAKEN: Final = re.compile(
+    r"""u?int(_least|_fast)?(8|16|32|64|ptr|max)_t
+    |U?INT(_LEAST|_FAST)?(8|16|32|64|PTR|MAX)?(_C|_MIN|_MAX)|SIZE_MAX
+    |[iuf](8|16|32|64)x\d+(_mem)?
+    |(load|store|gather|scatter|pair|stride_\w+|masked_\w+|all|select|reverse|join|even|odd
+      |interleave|pick\d*|part\d+\w*|min|max|div|mod|shl|shr|bits|strict|fma|abs|absd|sqrt|exp|log
+      |halving_\w+|saturating_\w+|mul_high|popcount|count_\w+|half_to_float|float_to_half|floor
+      |ceil|round|rint|trunc|pow|sin|cos|tan|hypot|erf)_[iuf](8|16|32|64)\w*""",
+    re.VERBOSE,
 )
 
 
@@ -24,7 +44,7 @@ def sanitise(name: str) -> str:
     if not text or text[0].isdigit():
         text = "_" + text
     # Names that begin like the runtime's, and the reserved ones of C.
-    if text in _RESERVED or text.startswith(("bp_", "BP_", "__")):
+    if text in _RESERVED or text.startswith(("bp_", "BP_", "__")) or _TAKEN.fullmatch(text):
         text += "_"
     return text
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _LONG = 88
 _SHORT = 14
 
+# What entry points and tasks declare themselves.
+_OWN_LOCALS = dict.fromkeys(
+    ("args", "bytes", "given", "none", "query", "slot", "workspace", "workspace_bytes"), 1
+)
+
 Lines = list[Any]
 """Lines of text, or lists of them in turn."""
 
@@ -114,7 +119,7 @@ class Writer:
         self.scope: dict[str, Binding] = {}
         # Captured from the parent: C name -> (C type, the parent's text).
         self.captures: dict[str, tuple[str, str]] = {}
-        self._taken: dict[str, int] = dict(parent._taken) if parent else {}
+        self._taken: dict[str, int] = dict(parent._taken if parent else _OWN_LOCALS)
         self._temps = 0
         self.measure = Measure()
         self.memo: dict[Any, Text] = {}
