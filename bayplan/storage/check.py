@@ -7,7 +7,7 @@ ranges are apart, or that one takes over the bytes of the other element by eleme
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from bayplan.analysis.evaluate import Number, Unknown
@@ -44,9 +44,23 @@ def check_storage(
     walk = Walk(stmt)
     if not any(use.arena for use in walk.uses):
         return
-    _Check(walk, stmt, values, workers).run()
+    samples = _Samples(stmt)
+    _Check(walk, samples, values, workers).run()
     if values is None and any(use.parallel_loops() for use in walk.uses if use.arena):
-        _Check(walk, stmt, None, _MANY_WORKERS).run()
+        _Check(walk, samples, None, _MANY_WORKERS).run()
+
+
+class _Samples:
+    """Calls in which what cannot be proved is tried, found when they are asked for."""
+
+    def __init__(self, stmt: Stmt) -> None:
+        self.stmt = stmt
+        self.found: list[Numbers] | None = None
+
+    def __call__(self) -> list[Numbers]:
+        if self.found is None:
+            self.found = find_samples(self.stmt)
+        return self.found
 
 
 class _Range:
@@ -76,24 +90,18 @@ class _Check:
     def __init__(
         self,
         walk: Walk,
-        stmt: Stmt,
+        samples: Callable[[], list[Numbers]],
         values: Mapping[str, Number] | None,
         workers: int,
     ) -> None:
         self.walk = walk
         self.numbers = Numbers(values or {}, workers)
         self.concrete = values is not None
-        self.stmt = stmt
-        self._samples = [self.numbers] if self.concrete else None
-        self.relations = Relations(self.samples)
-        self.in_place = InPlace(walk, self.samples)
+        if self.concrete:
+            samples = lambda: [self.numbers]
+        self.relations = Relations(samples)
+        self.in_place = InPlace(walk, samples)
         self.arena_bytes: dict[Use, int | None] = {}
-
-    def samples(self) -> list[Numbers]:
-        """Calls in which what cannot be proved is tried: the one that is given, or a few."""
-        if self._samples is None:
-            self._samples = find_samples(self.stmt)
-        return self._samples
 
     def run(self) -> None:
         """Checks each alias, then each arena."""

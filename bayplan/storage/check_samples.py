@@ -6,62 +6,132 @@ import random
 from typing import Final
 
 from bayplan.analysis.evaluate import Number, Unknown
+from bayplan.ir.exprs import EQ, Expr, Variable
 from bayplan.ir.node import Node
-from bayplan.ir.stmts import AssertStmt, Block, IfThenElse, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import free_variables_of_stmt
+from bayplan.ir.stmts import (
+    Allocate,
+    AssertStmt,
+    Block,
+    LetStmt,
+    ProducerConsumer,
+    Stmt,
+    Store,
+)
+from bayplan.ir.walk import free_variables_of_stmt, iterate
 from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.check_walk import Scope
 
 _WANTED: Final = 4
-_TRIES: Final = 24
+_TRIES: Final = 40
+_REPAIRS: Final = 30
+_SIZES: Final = (1, 2, 3, 5, 8, 16, 17, 32, 64, 99)
+_WHOLE: Final = (32, 64, 96, 128)  # no rest in any tile
+_CHANNELS: Final = (3, 3, 1, 2, 4, 8)  # of the dimensions further out
+_FAR: Final = 1 << 12
 
 
 def find_samples(stmt: Stmt) -> list[Numbers]:
     """A few calls that the program's own checks do not refuse, always the same for a program."""
     draw = random.Random(1)
     names = sorted(free_variables_of_stmt(stmt))
+    written = frozenset([n.name for n in iterate(stmt) if isinstance(n, Store)])
     found: list[Numbers] = []
-    for _ in range(_TRIES):
-        numbers = Numbers(_draw_values(names, draw), 1 + len(found))
-        if _is_accepted(stmt, numbers):
-            found.append(numbers)
-            if len(found) == _WANTED:
+    for attempt in range(_TRIES):
+        sizes = _WHOLE if attempt & 2 else _SIZES
+        values = _draw_values(names, written, draw, sizes, far=attempt % 2 == 0)
+        equal: dict[str, set[str]] = {}
+        for _ in range(_REPAIRS):
+            numbers = Numbers(values, 1 + len(found))
+            refusal = _find_refusal(stmt, numbers)
+            if refusal is None:
+                found.append(numbers)
                 break
+            if not _repair(values, equal, *refusal, numbers):
+                break
+        if len(found) == _WANTED:
+            break
     return found
 
 
-def _draw_values(names: list[str], draw: random.Random) -> dict[str, Number]:
+def _repair(
+    values: dict[str, Number],
+    equal: dict[str, set[str]],
+    condition: Expr,
+    scope: Scope | None,
+    numbers: Numbers,
+) -> bool:
+    """Makes an equation of a check hold, if a side of it is one of the values.
+
+    Args:
+        equal: for each value all those that must be the same.
+    """
+    if not isinstance(condition, EQ):
+        return False
+    for side, other in ((condition.a, condition.b), (condition.b, condition.a)):
+        if isinstance(side, Variable) and side.name in values:
+            same = equal.setdefault(side.name, {side.name})
+            value = numbers.value(other, scope)
+            for name in same:
+                values[name] = value
+            if isinstance(other, Variable) and other.name in values:
+                same |= equal.setdefault(other.name, {other.name})
+                for name in same:
+                    equal[name] = same
+            return True
+    return False
+
+
+def _draw_values(
+    names: list[str],
+    written: frozenset[str],
+    draw: random.Random,
+    sizes: tuple[int, ...],
+    *,
+    far: bool,
+) -> dict[str, Number]:
+    """Dense buffers: small ones to write, large or small ones to read from; any parameters."""
     values: dict[str, Number] = {}
+    strides: dict[str, int] = {}
     for name in names:
-        field = name.split(".")[-2] if "." in name else ""
-        if field == "min":
-            values[name] = draw.choice([0, 0, 0, 3, -2])
-        elif field == "stride":
-            values[name] = 1 if name.endswith(".0") else draw.choice([64, 100, 1000, 4096])
+        buffer, _, field = name.rpartition(".")[0].rpartition(".")
+        number = name.rpartition(".")[2]
+        if field not in ("min", "extent", "stride") or not number.isdigit():
+            values[name] = draw.choice(_SIZES)
+        elif buffer in written:
+            outer = int(number) >= 2
+            values[name] = draw.choice(_CHANNELS if outer else sizes) if field == "extent" else 0
         else:
-            values[name] = draw.choice([1, 2, 5, 8, 16, 17, 32, 64, 99])
+            extent = 2 * _FAR if far else draw.choice(sizes)
+            values[name] = {"min": -_FAR if far else 0, "extent": extent, "stride": 0}[field]
+    # In the order of dimensions, so that each stride is that of the dimension before times its
+    # extent.
+    for name in names:
+        buffer, _, field = name.rpartition(".")[0].rpartition(".")
+        if field == "stride":
+            stride = strides.get(buffer, 1)
+            values[name] = stride
+            length = values.get(f"{buffer}.extent.{name.rpartition('.')[2]}", 1)
+            strides[buffer] = stride * int(length)
     return values
 
 
-def _is_accepted(stmt: Stmt, numbers: Numbers) -> bool:
-    """Whether no check at the begin of the program fails, as far as that can be told."""
+def _find_refusal(stmt: Stmt, numbers: Numbers) -> tuple[Expr, Scope | None] | None:
+    """A check at the begin of the program that fails, as far as that can be told."""
     scope: Scope | None = None
     node: Node = stmt
     while True:
         if isinstance(node, LetStmt):
             scope = Scope(node.name, node.value, None, scope)
             node = node.body
-        elif isinstance(node, ProducerConsumer):
+        elif isinstance(node, ProducerConsumer | Allocate):
             node = node.body
         elif isinstance(node, Block):
             for part in node.stmts[:-1]:
-                if isinstance(part, IfThenElse):
-                    part = part.then_case
                 if isinstance(part, AssertStmt) and _fails(part, scope, numbers):
-                    return False
+                    return part.condition, scope
             node = node.stmts[-1]
         else:
-            return True
+            return None
 
 
 def _fails(check: AssertStmt, scope: Scope | None, numbers: Numbers) -> bool:
