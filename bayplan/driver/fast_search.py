@@ -30,8 +30,12 @@ def search_packing_fast(
     rank: list[int],
     limit: int,
     stop: Callable[[], bool],
+    jump: bool = False,
 ) -> Found:
     """The same as `storage.search.search_packing`, for `plan_offsets(search=...)`.
+
+    With `jump` a failure goes straight back to what it rests on, so that nothing is refuted, and
+    the answer says which requests were to blame.
 
     The C runs in a thread of its own, so that a time limit or an interrupt ends it.
 
@@ -46,6 +50,7 @@ def search_packing_fast(
     offsets = (ctypes.c_int64 * max(1, count))()
     nodes = ctypes.c_int64(0)
     flag = ctypes.c_int32(0)
+    blame = (ctypes.c_int64 * max(1, count))() if jump else None
     results: list[int] = []
     arguments = (
         count,
@@ -61,6 +66,7 @@ def search_packing_fast(
         ctypes.byref(flag),
         offsets,
         ctypes.byref(nodes),
+        blame,
     )
 
     done = threading.Event()
@@ -81,7 +87,12 @@ def search_packing_fast(
     result = results[0]
     if result == -2:
         raise MemoryError(f"the search for a packing of {count} requests ran out of memory")
-    return Found(list(offsets)[:count] if result == 1 else None, result == 0, nodes.value)
+    return Found(
+        list(offsets)[:count] if result == 1 else None,
+        result == 0,
+        nodes.value,
+        list(blame)[:count] if blame is not None else None,
+    )
 
 
 def _row(kind: Any, values: Sequence[int]) -> Any:
@@ -92,11 +103,16 @@ def _row(kind: Any, values: Sequence[int]) -> Any:
 def _load() -> Any:
     from bayplan import storage
     from bayplan.build.compile_library import compile_library
+    from bayplan.build.compilers import find_compiler
+    from bayplan.build.flags import choose_flags
 
     source = Path(storage.__path__[0], "search.c").read_text()
-    library = ctypes.CDLL(str(compile_library(source, "bayplan_search", libraries=())))
+    compiler = find_compiler()
+    flags = [*choose_flags(compiler), "-O3"]
+    path = compile_library(source, "bayplan_search", libraries=(), compiler=compiler, flags=flags)
+    library = ctypes.CDLL(str(path))
     function = library.bp_search_packing
     function.restype = ctypes.c_int32
     i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
-    function.argtypes = [i32, i32, *[pointer] * 6, i64, i64, pointer, pointer, pointer]
+    function.argtypes = [i32, i32, *[pointer] * 6, i64, i64, *[pointer] * 4]
     return function

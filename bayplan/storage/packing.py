@@ -10,8 +10,9 @@ from bayplan.storage.floor import list_cliques
 from bayplan.storage.requests import Request
 
 # Ask for a packing within a capacity: the packing, the capacity, the rank of each request among
-# candidates at the same offset, the most nodes, and whether to stop. The answer is of `Found`.
-Search = Callable[["Packing", int, list[int], int, Callable[[], bool]], "Found"]
+# candidates at the same offset, the most nodes, whether to stop, and whether it may jump, which
+# finds more and proves nothing. The answer is of `Found`.
+Search = Callable[["Packing", int, list[int], int, Callable[[], bool], bool], "Found"]
 
 
 class Found:
@@ -21,14 +22,22 @@ class Found:
         offsets: of each request of the packing in units, or None.
         refuted: whether it is proved that there is no packing.
         nodes: how many were visited.
+        blame: after jumps, how often each request of the packing was where there was no room.
     """
 
-    __slots__ = ("nodes", "offsets", "refuted")
+    __slots__ = ("blame", "nodes", "offsets", "refuted")
 
-    def __init__(self, offsets: list[int] | None, refuted: bool, nodes: int) -> None:
+    def __init__(
+        self,
+        offsets: list[int] | None,
+        refuted: bool,
+        nodes: int,
+        blame: list[int] | None = None,
+    ) -> None:
         self.offsets = offsets
         self.refuted = refuted
         self.nodes = nodes
+        self.blame = blame
 
 
 class Packing:

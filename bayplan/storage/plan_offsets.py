@@ -20,6 +20,9 @@ _SEARCH_STEPS = 60_000
 _MOST_IN_PYTHON = 200
 # Nodes of the first try with each rank; each further round has four times as many.
 _FIRST_ROUND = 50
+# Nodes of a search that learns, and how much of what was learned the next one keeps.
+_LEARNING_NODES = 3000
+_FORGETTING = 0.9
 # A round ends within this part of what can be gained.
 _FINE = 128
 
@@ -136,6 +139,10 @@ class _Attempt:
             self.nodes_left = 1 << 62
         if node_limit is not None:
             self.nodes_left = node_limit
+        self.learns = search is not search_packing
+        # Of each request: how often it was where there was no room, and of how many searches.
+        self.blame = [0.0] * len(packing.numbers)
+        self.lessons = 0
         self.ranks: list[list[int]] = []
         for rank in packing.ranks:
             if rank not in self.ranks:
@@ -180,15 +187,39 @@ class _Attempt:
     def _try_ranks(self, capacity: int, limit: int) -> bool | None:
         """Whether there is a packing within `capacity` units; None where it stays open."""
         for rank in self.ranks:
-            if not self._goes_on():
-                break
-            limit = min(limit, self.nodes_left)
-            found = self.search(self.packing, capacity, rank, limit, self.stop)
-            self.nodes_left -= max(1, found.nodes)
-            if found.offsets is not None:
-                self.offsets = found.offsets
-                return True
-            if found.refuted:
-                self.refuted_to = max(self.refuted_to, capacity + 1)
-                return False
+            answer = self._try(capacity, rank, limit, False)
+            if answer is not None or not self._goes_on():
+                return answer
+        # Where ranks fail, learning which requests are in the way is worth more effort than they.
+        for _ in range(4 * len(self.ranks) * limit // _LEARNING_NODES if self.learns else 0):
+            answer = self._try(capacity, self._learned_rank(), _LEARNING_NODES, True)
+            if answer is not None or not self._goes_on():
+                return answer
         return None
+
+    def _try(self, capacity: int, rank: list[int], limit: int, jump: bool) -> bool | None:
+        limit = min(limit, self.nodes_left)
+        found = self.search(self.packing, capacity, rank, limit, self.stop, jump)
+        self.nodes_left -= max(1, found.nodes)
+        if found.blame:
+            self.lessons += 1
+            total = sum(found.blame) or 1
+            self.blame = [_FORGETTING * a + b / total for a, b in zip(self.blame, found.blame)]
+        if found.offsets is not None:
+            self.offsets = found.offsets
+            return True
+        if found.refuted:
+            self.refuted_to = max(self.refuted_to, capacity + 1)
+            return False
+        return None
+
+    def _learned_rank(self) -> list[int]:
+        """The requests that were most to blame come first; after a look at all ranks."""
+        base = self.ranks[self.lessons % len(self.ranks)]
+        if self.lessons < len(self.ranks):
+            return base
+        rank = [0] * len(base)
+        key = [(-b, r) for b, r in zip(self.blame, base)]
+        for place, i in enumerate(sorted(range(len(base)), key=key.__getitem__)):
+            rank[i] = place
+        return rank

@@ -11,7 +11,8 @@ already below it. What is cut away:
 - parts: requests that no open request joins in time are searched apart;
 - memory: an open set with the same lowest places has failed before.
 
-`search.c` does the same and is some hundred times as fast.
+`search.c` does the same, is some hundred times as fast, and can jump back from a failure to what it
+rests on.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def search_packing(
     rank: list[int],
     limit: int,
     stop: Callable[[], bool],
+    jump: bool = False,
 ) -> Found:
     """Looks for a packing within `capacity` units, for `plan_offsets`.
 
@@ -39,6 +41,7 @@ def search_packing(
         rank: who comes first among candidates at the same offset; one number a request.
         limit: the most nodes that are visited.
         stop: asked at each node.
+        jump: has no effect here; small inputs do not need it.
     """
     state = _State(packing, capacity, rank, limit, stop)
     result = state.search_all(list(range(len(packing.numbers))), 0, -1)
