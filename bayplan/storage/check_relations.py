@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bayplan.analysis.evaluate import Unknown
-from bayplan.analysis.simplify import simplify
+from bayplan.analysis.facts import Facts
+from bayplan.analysis.simplify import can_prove, simplify
 from bayplan.ir import build
 from bayplan.ir.build import constant_value
 from bayplan.ir.errors import PlanError
-from bayplan.ir.exprs import Add, Call, Cast, Expr, Load, Mul, Variable
+from bayplan.ir.exprs import Add, Call, Cast, Div, Expr, Load, Max, Mul, Select, Variable
 from bayplan.ir.node import Node
 from bayplan.ir.walk import iterate
 from bayplan.storage.check_numbers import Numbers, most, with_slot
@@ -105,7 +106,7 @@ class Relations:
             given = build.sub(given, place.index)
             if place.index % use.node.alignment or place.index < 0:
                 raise PlanError(f"{use.name} is not aligned at {place.index} in {use.base}")
-        if not self._same_size(use, place, given):
+        if not self._is_proved(use, place, self.expand(given, arena.scope)):
             self._compare_sizes(use, place, given)
 
     def _given(self, use: Use, place: Place) -> Expr:
@@ -127,13 +128,27 @@ class Relations:
             )
         return calls[0].args[place.index]
 
-    def _same_size(self, use: Use, place: Place, given: Expr) -> bool:
-        """Whether the bytes kept are those that the alias takes, expression by expression."""
-        node = use.node
+    def _is_proved(self, use: Use, place: Place, given: Expr) -> bool:
+        """Whether the bytes kept are at least those that the alias takes, by the expressions."""
+        if isinstance(given, Max):
+            return self._is_proved(use, place, given.a) or self._is_proved(use, place, given.b)
+        if isinstance(given, Select):
+            return (
+                constant_value(given.false_value) == 0
+                and self._is_proved(use, place, given.true_value)
+                and self._holds_at(use, given.condition)
+            )
         if place.slice_bytes is not None:
-            return False
-        if not isinstance(given, Call) or given.name != "size_in_bytes":
-            return False
+            return self._holds_slices(use, place.slice_bytes, given)
+        if isinstance(given, Call) and given.name == "size_in_bytes":
+            return self._holds_elements(use, given)
+        node = use.node
+        if len(node.extents) == 1 and node.type.bytes() == 1 and not node.padding:
+            return _plain(given) is _plain(self.expand(node.extents[0], use.scope))
+        return False
+
+    def _holds_elements(self, use: Use, given: Call) -> bool:
+        node = use.node
         element_bytes, padding, *extents = given.args
         if constant_value(element_bytes) != node.type.bytes():
             return False
@@ -141,6 +156,36 @@ class Relations:
             return False
         needed = [self.expand(e, use.scope) for e in node.extents]
         return all(_plain(a) is _plain(b) for a, b in zip(needed, extents, strict=True))
+
+    def _holds_slices(self, use: Use, slice_bytes: Expr, given: Expr) -> bool:
+        """Whether there is a slice for each worker, none shorter than what the alias takes."""
+        loop = use.parallel_loops()[0].node
+        if not isinstance(given, Mul):
+            return False
+        slots, piece = given.a, given.b
+        while isinstance(slots, Cast):
+            slots = slots.value
+        if not isinstance(slots, Call) or slots.name != "parallel_slots":
+            return False
+        if _plain(slots.args[0]) is not _plain(self.expand(loop.extent, use.scope)):
+            return False
+        if _plain(piece) is not _plain(slice_bytes):
+            return False
+        return _is_rounded_up(piece, self.expand(use.node.extents[0], use.scope), use)
+
+    def _holds_at(self, use: Use, condition: Expr) -> bool:
+        """Whether a condition holds wherever the program comes to the alias."""
+        facts = Facts()
+        facts.assume(simplify(self.expand(use.node.condition, use.scope)))
+        scope = use.scope
+        while scope is not None:
+            if scope.loop is not None:
+                extent = self.expand(scope.loop.extent, scope.outer)
+                facts.assume(simplify(build.ge(extent, 1)))
+            elif scope.name == "" and scope.value is not None:
+                facts.assume(simplify(self.expand(scope.value, scope.outer)))
+            scope = scope.outer
+        return can_prove(simplify(condition), facts)
 
     def _compare_sizes(self, use: Use, place: Place, expression: Expr) -> None:
         """Compares what a placement is given for an alias with what it takes, in samples."""
@@ -224,6 +269,19 @@ def _needed_bytes(numbers: Numbers, use: Use, place: Place, loops: Mapping[str, 
             f"but {use.name} takes {one}"
         )
     return slots * piece
+
+
+def _is_rounded_up(piece: Expr, needed: Expr, use: Use) -> bool:
+    """Whether it is the bytes needed, up to a multiple of what aligns each worker's part."""
+    if not isinstance(piece, Mul) or not isinstance(piece.a, Div):
+        return False
+    factor, divisor, total = piece.b, piece.a.b, piece.a.a
+    step = constant_value(factor)
+    if step is None or constant_value(divisor) != step or int(step) % use.node.alignment:
+        return False
+    if not isinstance(total, Add) or total.a is not needed:
+        return False
+    return constant_value(total.b) == step - 1
 
 
 def _plain(e: Expr) -> Expr:
