@@ -24,6 +24,8 @@ _QUIET: Final = {32: 1 << 22, 64: 1 << 51}
 def add_tables(unit: Unit, tables: Sequence[Table]) -> None:
     """Defines the tables at file level, where every function of the program sees them."""
     for table in tables:
+        if table.name in unit.constants:
+            continue  # a pipeline that this one calls has it already
         c_name = unit.global_name(f"{unit.name}_{sanitise(table.name)}")
         unit.constants[table.name] = Binding(c_name, f"const {memory_type(table.type)} *")
         unit.externs[c_name] = "\n".join(write_table(table, c_name))

@@ -198,3 +198,37 @@ def test_two_hundred_thousand_doubles(tmp_path: Path) -> None:
     assert seconds < 20
     subprocess.run(["gcc", "-c", tmp_path / "f.c", "-o", tmp_path / "f.o"], check=True, timeout=120)
     print(f"{seconds:.2f} s")
+
+
+def test_one_table_for_a_pipeline_and_those_that_it_calls(tmp_path: Path) -> None:
+    x = hl.Var("x")
+    table = hl.Buffer(np.array([3, 1, 4, 1, 5], np.int32), name="shared")
+    image = hl.ImageParam(hl.Int(32), 1, "image")
+    called, stage, source = hl.Func("called"), hl.Func("stage"), hl.Func("source")
+    called[x] = image[x] * table[x % 5]
+    source[x] = x + table[(x + 1) % 5]
+    source.compute_root()
+    stage.define_extern("called_by_it", {image: source}, callee=called)
+    stage.compute_root()
+    out = hl.Func("calling")
+    out[x] = stage[x] + table[x % 5]
+    wanted = [out.realize([5])[i] for i in range(5)]
+    out.compile_to_static_library(str(tmp_path / "calling"), [], "calling")
+    caller = """
+#include "calling.h"
+#include <stdio.h>
+int main(void) {
+    int32_t out[5];
+    bp_dim dim = {0, 5, 1, 0};
+    bp_buffer b = {.host = (uint8_t *)out, .type = {BP_INT, 32, 1}, .dimensions = 1, .dim = &dim};
+    if (calling(&b) != 0) return 1;
+    for (int i = 0; i < 5; i++) printf("%d ", out[i]);
+    return 0;
+}
+"""
+    printed = build_and_run(tmp_path, caller, [tmp_path / "calling.a"])
+    assert [int(word) for word in printed.split()] == wanted
+    values = [3, 1, 4, 1, 5]
+    assert wanted == [(x + values[(x + 1) % 5]) * values[x] + values[x] for x in range(5)]
+    out.compile_to_c(str(tmp_path / "calling.c"), [], "calling")
+    assert (tmp_path / "calling.c").read_text().count("3, 1, 4, 1, 5") == 1
