@@ -22,8 +22,9 @@ _ONCE: Final = frozenset(
 def is_stored_once(storage: str, lowering: Lowering) -> bool:
     """Whether each element of the storage is written at most once in a realization.
 
-    Not where there are updates; not where a split shifts its last part inwards, and so computes points twice; not where the
-    storage is kept while the Func is computed piece by piece, or its loops are another's too.
+    Not where there are updates; not where a split shifts its last part inwards, and so computes
+    points twice; not where the storage is kept while the Func is computed piece by piece, or its
+    loops are another's too.
     """
     function = lowering.env.get(func_of_storage(storage, lowering))
     if function is None or function.init is None or function.updates:

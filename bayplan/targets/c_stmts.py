@@ -21,6 +21,7 @@ from bayplan.targets.c_access import (
 from bayplan.targets.c_effects import failure
 from bayplan.targets.c_masks import mask_width
 from bayplan.targets.c_names import scalar_type
+from bayplan.targets.c_outline import is_stretch, write_outlined
 from bayplan.targets.c_storage import allocate, clean_up, heap_declarations, release
 from bayplan.targets.c_text import ATOM, comment
 from bayplan.targets.c_writer import Binding, Pieces, Writer
@@ -36,6 +37,7 @@ class StatementWriter:
         self.emission = emission
         self.w = w
         self.loops = 0  # loops around, within this function
+        self.outlined = False  # the function is a loop's own (see c_outline)
         # Heap allocations that are not yet released: IR name -> C name.
         self.heap: dict[str, str] = {}
         # Aliases whose lives are marked and have not ended: IR name -> arguments of the mark.
@@ -233,6 +235,9 @@ class StatementWriter:
             return
         if s.kind is not ForKind.Serial:
             raise InternalError(f"the C target met the {s.kind.value} loop {s.name}")
+        if not self.outlined and is_stretch(s):
+            write_outlined(self, s)
+            return
         w = self.w
         extent = build.constant_value(s.extent)
         w.begin_statement(s.min, s.extent)

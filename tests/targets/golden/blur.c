@@ -36,6 +36,26 @@ BP_INLINE u16x16 odd_u16x16(u16x16 a, u16x16 b) {
 #endif
 }
 
+/* The loop over blur_y.s0.x. */
+static void blur_y_blur_y_s0_x_loop(bp_context *ctx, const uint16_t *restrict input, const int32_t y, const int32_t input_stride_1, uint16_t *restrict blur_x) {
+    for (int32_t x = 0; x < 8; x++) {
+        const int32_t t1 = y * input_stride_1 + x * 16;
+        const u16x16 t2 = load_u16x16(input + t1) + load_u16x16(input + ((int64_t)t1 + 1)) + load_u16x16(input + ((int64_t)t1 + 2));
+        store_u16x16(blur_x + x * 16, t2 / 3);
+    }
+    (void)ctx;
+}
+
+/* The loop over blur_y.s0.x. */
+static void blur_y_blur_y_s0_x_loop_2(bp_context *ctx, uint16_t *restrict blur_x, uint16_t *restrict blur_y, const int32_t y) {
+    for (int32_t x = 0; x < 4; x++) {
+        const u16x16 t1 = load_u16x16(blur_x + x * 32);
+        const u16x16 t2 = load_u16x16(blur_x + ((int64_t)(x * 32) + 16));
+        store_u16x16(blur_y + (y * 64 + x * 16), even_u16x16(t1, t2) + odd_u16x16(t1, t2));
+    }
+    (void)ctx;
+}
+
 struct blur_y_blur_y_s0_y {
     const uint16_t *input;
     int32_t input_stride_1;
@@ -60,16 +80,8 @@ static int32_t blur_y_blur_y_s0_y_task(bp_context *ctx, int32_t begin, int32_t e
             goto done;
         }
         /* blur_x */
-        for (int32_t x = 0; x < 8; x++) {
-            const int32_t t1 = y * input_stride_1 + x * 16;
-            const u16x16 t2 = load_u16x16(input + t1) + load_u16x16(input + ((int64_t)t1 + 1)) + load_u16x16(input + ((int64_t)t1 + 2));
-            store_u16x16(blur_x + x * 16, t2 / 3);
-        }
-        for (int32_t x_2 = 0; x_2 < 4; x_2++) {
-            const u16x16 t3 = load_u16x16(blur_x + x_2 * 32);
-            const u16x16 t4 = load_u16x16(blur_x + ((int64_t)(x_2 * 32) + 16));
-            store_u16x16(blur_y + (y * 64 + x_2 * 16), even_u16x16(t3, t4) + odd_u16x16(t3, t4));
-        }
+        blur_y_blur_y_s0_x_loop(ctx, input, y, input_stride_1, blur_x);
+        blur_y_blur_y_s0_x_loop_2(ctx, blur_x, blur_y, y);
         bp_release(ctx, blur_x, "blur_x");
         blur_x = NULL;
     }
