@@ -196,9 +196,31 @@ def keep_placement(
         relation = find_relation(lives, planned.offsets)
         if all(relation.below != other.below for other in relations):
             relations.append(relation)
-        if len(relations) == _MOST_RELATIONS:
-            break
+    if len(relations) > _MOST_RELATIONS:
+        relations = _choose_relations(lives, alignments, relations, hints)
     return Placement(lives, alignments, relations)
+
+
+def _choose_relations(
+    lives: Sequence[tuple[int, int]],
+    alignments: Sequence[int],
+    relations: list[Relation],
+    hints: Sequence[Sequence[int]],
+) -> list[Relation]:
+    """The few that together serve all hints best: one after the other, the first in any case."""
+    excess: list[list[float]] = []
+    for relation in relations:
+        alone = Placement(lives, alignments, [relation])
+        row = [(alone._stack(relation, hint)[1], alone.measure_floor(hint)) for hint in hints]
+        excess.append([total / floor if floor else 1.0 for total, floor in row])
+    chosen = [0]
+    best = excess[0]
+    while len(chosen) < _MOST_RELATIONS:
+        sums = [sum([min(x, y) for x, y in zip(best, row)]) for row in excess]
+        following = min([i for i in range(len(sums)) if i not in chosen], key=sums.__getitem__)
+        chosen.append(following)
+        best = [min(x, y) for x, y in zip(best, excess[following])]
+    return [relations[i] for i in chosen]
 
 
 def find_relation(lives: Sequence[tuple[int, int]], offsets: Sequence[int]) -> Relation:

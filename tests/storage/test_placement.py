@@ -141,6 +141,25 @@ def test_different_hints_keep_different_relations() -> None:
         assert check_place(placement, hint) == sum_alive(of, hint)
 
 
+def test_of_many_hints_the_relations_that_serve_them_best_are_kept() -> None:
+    rng = random.Random(5)
+    of = [(i // 2, i // 2 + rng.choice([1, 2, 3])) for i in range(14)]
+    hints = [[rng.choice([1, 30]) * rng.randrange(1, 9) for _ in of] for _ in range(12)]
+    placement = keep_placement(of, [1] * len(of), hints)
+    assert len(placement.relations) == 4
+    worst = 0.0
+    for hint in hints:
+        worst = max(worst, check_place(placement, hint) / sum_alive(of, hint))
+    assert worst <= 1.15
+    # The likeliest sizes come first and are served as well as they can be.
+    assert check_place(placement, hints[0]) == plan_peak(of, hints[0])
+
+
+def plan_peak(of: Lives, sizes: list[int]) -> int:
+    offsets = plan_offsets_of(of, sizes)
+    return max([o + s for o, s in zip(offsets, sizes)])
+
+
 def test_published_inputs_whose_sizes_drift() -> None:
     rng = random.Random(2024)
     ratios = []

@@ -6,6 +6,8 @@ import ctypes
 import random
 import shutil
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,9 +40,7 @@ def _draw_sizes(rng: random.Random, count: int) -> list[int]:
     return [rng.randrange(5000) for _ in range(count)]
 
 
-def test_the_generated_c_gives_the_numbers_of_python(tmp_path: Path) -> None:
-    rng = random.Random(7)
-    placements = [_draw(rng, rng.randrange(0, 14)) for _ in range(40)]
+def _compile(placements: list[Placement], tmp_path: Path) -> list[Callable[..., int]]:
     text = _HEAD + read_place_prelude()
     for k, placement in enumerate(placements):
         text += write_placement(placement, f"plan{k}")
@@ -54,10 +54,18 @@ def test_the_generated_c_gives_the_numbers_of_python(tmp_path: Path) -> None:
     command = [*find_compiler().command, *flags, "-fPIC", "-shared", str(source)]
     subprocess.run([*command, "-o", str(library)], check=True)
     compiled = ctypes.CDLL(str(library))
-    overflows = 0
-    for k, placement in enumerate(placements):
-        function = getattr(compiled, f"place{k}")
+    functions = [getattr(compiled, f"place{k}") for k in range(len(placements))]
+    for function in functions:
         function.restype = ctypes.c_int64
+    return functions
+
+
+def test_the_generated_c_gives_the_numbers_of_python(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    placements = [_draw(rng, rng.randrange(0, 14)) for _ in range(40)]
+    functions = _compile(placements, tmp_path)
+    overflows = 0
+    for function, placement in zip(functions, placements):
         row = ctypes.c_int64 * max(1, placement.count)
         asked = [_draw_sizes(rng, placement.count) for _ in range(8)]
         # Again, so that remembered answers are given too.
@@ -73,6 +81,33 @@ def test_the_generated_c_gives_the_numbers_of_python(tmp_path: Path) -> None:
             assert total == expected[1] <= MOST_BYTES
             assert list(offsets)[: placement.count] == expected[0]
     assert overflows > 0
+
+
+def test_threads_that_share_remembered_answers_get_their_own(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    placement = _draw(rng, 12)
+    (function,) = _compile([placement], tmp_path)
+    # More problems than answers are remembered, so that threads overwrite one another's.
+    problems = [[rng.randrange(5000) for _ in range(12)] for _ in range(7)]
+    expected = [placement.place(sizes) for sizes in problems]
+    row = ctypes.c_int64 * 12
+    faults: list[int] = []
+
+    def work(seed: int) -> None:
+        draw = random.Random(seed)
+        offsets = row()
+        for _ in range(3000):
+            k = draw.randrange(len(problems))
+            total = function(row(*problems[k]), offsets)
+            if (list(offsets), total) != expected[k]:
+                faults.append(k)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "g++", "clang++"])
