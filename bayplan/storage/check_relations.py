@@ -273,6 +273,9 @@ def _needed_bytes(numbers: Numbers, use: Use, place: Place, loops: Mapping[str, 
 
 def _is_rounded_up(piece: Expr, needed: Expr, use: Use) -> bool:
     """Whether it is the bytes needed, up to a multiple of what aligns each worker's part."""
+    fixed, least = constant_value(piece), constant_value(needed)
+    if fixed is not None and least is not None:
+        return fixed >= least and int(fixed) % use.node.alignment == 0
     if not isinstance(piece, Mul) or not isinstance(piece.a, Div):
         return False
     factor, divisor, total = piece.b, piece.a.b, piece.a.a
