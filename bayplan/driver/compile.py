@@ -12,8 +12,6 @@ from bayplan.driver.contexts import runtime
 from bayplan.driver.externs import ExternTable
 from bayplan.ir.errors import DefinitionError, ErrorSite, InternalError, OutOfMemory
 from bayplan.ir.node import compilation
-from bayplan.ir.stmts import Allocate
-from bayplan.ir.walk import iterate
 from bayplan.language import changes
 from bayplan.language.fingerprint import fingerprint
 from bayplan.language.function import Function
@@ -121,12 +119,7 @@ class CompiledPipeline:
     def workspace_alignment(self) -> int:
         """What the first address that is used of a workspace is a multiple of."""
         plan = self.program.plan
-        if plan is None or plan.call_arena is None:
-            return 1
-        for node in iterate(self.program.body):
-            if type(node) is Allocate and node.name == plan.call_arena:
-                return node.alignment
-        return 1
+        return plan.alignment if plan is not None else 1
 
     def _raise(self, status: int, context: Context) -> None:
         if status == BP_CANCELLED:

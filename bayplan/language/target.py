@@ -45,7 +45,7 @@ _AVX512_FULL = (
 
 
 STACK_BUDGET_BYTES = 64 * 1024
-STORAGE_ALIGNMENT = 64
+MOST_ALIGNMENT = 64
 
 
 class Target:
@@ -60,13 +60,11 @@ class Target:
     Attributes:
         stack_budget_bytes: the most that temporaries alive together take on the stack of one
             thread; "stack_bytes_N" in the target's text.
-        storage_alignment: bytes that temporaries in memory are aligned to, a power of two up to
-            64; "storage_align_N" in the text.
     """
 
     __slots__ = (
         "os", "arch", "bits", "processor_tune", "_features", "stack_budget_bytes",
-        "storage_alignment",
+        "_storage_alignment",
     )
 
     def __init__(self, os: Any = None, arch: Any = None, bits: int = 0, *rest: Any) -> None:
@@ -76,7 +74,7 @@ class Target:
         self.processor_tune = TargetProcessorTune.TuneGeneric
         self._features: frozenset[TargetFeature] = frozenset()
         self.stack_budget_bytes = STACK_BUDGET_BYTES
-        self.storage_alignment = STORAGE_ALIGNMENT
+        self._storage_alignment = 0  # as wide as a vector
         if os is None:
             return
         if isinstance(os, str):
@@ -107,7 +105,7 @@ class Target:
         self.processor_tune = other.processor_tune
         self._features = other._features
         self.stack_budget_bytes = other.stack_budget_bytes
-        self.storage_alignment = other.storage_alignment
+        self._storage_alignment = other._storage_alignment
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Target) and self._key() == other._key()
@@ -116,7 +114,7 @@ class Target:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        storage = (self.stack_budget_bytes, self.storage_alignment)
+        storage = (self.stack_budget_bytes, self._storage_alignment)
         return (self.os, self.arch, self.bits, self.processor_tune, self._features, storage)
 
     def features(self) -> frozenset[TargetFeature]:
@@ -164,18 +162,26 @@ class Target:
         result.stack_budget_bytes = size_bytes
         return result
 
+    @property
+    def storage_alignment(self) -> int:
+        """Bytes that temporaries in memory are aligned to: those of a vector, 16 at least.
+
+        A power of two up to 64; "storage_align_N" in the target's text sets another.
+        """
+        return self._storage_alignment or max(16, self.vector_bytes(Type("uint", 8)))
+
     def with_storage_alignment(self, alignment: int) -> Target:
         """The same target with another alignment of temporaries in memory.
 
-        Less than the 64 bytes of a cache line saves padding where memory is scarce.
+        Less saves padding where memory is scarce; the code needs no more than that of elements.
         """
-        if not 1 <= alignment <= STORAGE_ALIGNMENT or alignment & (alignment - 1):
+        if not 1 <= alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
             raise DefinitionError(
                 f"temporaries cannot be aligned to {alignment} bytes: a power of two from 1 to "
-                f"{STORAGE_ALIGNMENT} is needed"
+                f"{MOST_ALIGNMENT} is needed"
             )
         result = Target(self)
-        result.storage_alignment = alignment
+        result._storage_alignment = alignment
         return result
 
     def has_gpu_feature(self) -> bool:
@@ -244,8 +250,8 @@ class Target:
         parts += sorted([f.value for f in self._features])
         if self.stack_budget_bytes != STACK_BUDGET_BYTES:
             parts.append(f"stack_bytes_{self.stack_budget_bytes}")
-        if self.storage_alignment != STORAGE_ALIGNMENT:
-            parts.append(f"storage_align_{self.storage_alignment}")
+        if self._storage_alignment:
+            parts.append(f"storage_align_{self._storage_alignment}")
         return "-".join(parts)
 
     @staticmethod

@@ -22,13 +22,14 @@ from bayplan.ir.stmts import (
 )
 from bayplan.ir.types import INT32, INT64, Handle, UInt
 from bayplan.ir.walk import Rewriter
+from bayplan.language.target import MOST_ALIGNMENT
 from bayplan.lower.context import Lowering
 from bayplan.lower.guard_temporaries import is_sanitized
 from bayplan.lower.names import func_of_storage
 from bayplan.lower.stored_once import is_stored_once
 from bayplan.storage.lives import Life, find_lives
 from bayplan.storage.make_plan import Planned, make_plan
-from bayplan.storage.plan import ALIGNMENT, Arena, PlannedTemporary
+from bayplan.storage.plan import Arena, PlannedTemporary
 
 _INT32_MAX = 2**31 - 1
 
@@ -46,7 +47,7 @@ def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     holders = _Holders()
     outside = _lets_outside(stmt, holders)
     target = lowering.target
-    alignment = ALIGNMENT if target is None else target.storage_alignment
+    alignment = MOST_ALIGNMENT if target is None else target.storage_alignment
     title, share = lowering.outputs[0], bool(settings.value("STORAGE_PLAN"))
     planned = make_plan(
         lives, outside, title, lowering.unique_name, alignment,
@@ -280,9 +281,8 @@ class _Rewrite:
 
     def _part_bytes(self, arena: str) -> Expr:
         """The bytes from the arena of one worker to that of the next."""
-        return build.mul(
-            build.div(self.bytes[arena] + (ALIGNMENT - 1), ALIGNMENT), ALIGNMENT
-        )
+        unit = self.alignment
+        return build.mul(build.div(self.bytes[arena] + (unit - 1), unit), unit)
 
     # The statement.
 

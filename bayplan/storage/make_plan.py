@@ -130,11 +130,11 @@ class _Maker:
         if scope.loop is None:
             single = len(members) == 1 and not members[0].slots_of
             name = members[0].name if single else self.unique_name(f"{self.title}.arena")
-            arena = Arena(name, "call", tuple(members))
+            arena = Arena(name, "call", tuple(members), self.alignment)
         else:
             assert type(scope.loop.node) is For
             loop = scope.loop.node.name
-            arena = Arena(self.unique_name(f"{loop}.arena"), loop, tuple(members))
+            arena = Arena(self.unique_name(f"{loop}.arena"), loop, tuple(members), self.alignment)
         for i, member in enumerate(members):
             member.arena, member.member = arena.name, i
         arena.groups = self._group(scope, members)

@@ -7,7 +7,7 @@ Sizes are expressions over the call's sizes and parameters, so the table is made
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import MemoryType
@@ -15,10 +15,6 @@ from bayplan.ir.types import Type
 
 if TYPE_CHECKING:
     from bayplan.storage.placement import Placement
-
-ALIGNMENT: Final = 64
-"""Bytes that temporaries on the heap are aligned to: a cache line, and the widest vector."""
-
 
 class KindChoice:
     """The kind that a schedule asked for, and why another one was given ("": it was not)."""
@@ -82,6 +78,7 @@ class Arena:
 
     Attributes:
         name: of its allocation.
+        alignment: bytes that it and its members are aligned to.
         scope: "call", or the name of the parallel loop each of whose workers has one.
         temporaries: its members in order; a member is a slab where `slots_of` is set.
         groups: the members that have the same bytes, one after the other; most have one member.
@@ -90,14 +87,22 @@ class Arena:
         bytes: of the arena where all sizes are constants.
     """
 
-    __slots__ = ("name", "scope", "temporaries", "groups", "placement", "offsets", "bytes")
+    __slots__ = (
+        "name", "scope", "temporaries", "groups", "placement", "offsets", "bytes",
+        "alignment",
+    )
 
     def __init__(
-        self, name: str, scope: str, temporaries: tuple[PlannedTemporary, ...]
+        self,
+        name: str,
+        scope: str,
+        temporaries: tuple[PlannedTemporary, ...],
+        alignment: int,
     ) -> None:
         self.name = name
         self.scope = scope
         self.temporaries = temporaries
+        self.alignment = alignment
         self.groups: tuple[tuple[PlannedTemporary, ...], ...] = ()
         self.placement: Placement | None = None
         self.offsets: tuple[int, ...] | None = None
@@ -135,6 +140,11 @@ class StoragePlan:
         self.unplanned = unplanned
         self.steps = steps
         self.lets = lets
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that the call's arena is aligned to."""
+        return self.arenas[0].alignment if self.arenas else 1
 
     def parts_of(self, arena: str) -> str:
         """What an arena is for, as a message says it: " (of f, g, h)"."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
 from bayplan.ir.exprs import Expr
-from bayplan.storage.plan import ALIGNMENT, Arena, PlannedTemporary
+from bayplan.storage.plan import Arena, PlannedTemporary
 from bayplan.storage.requests import align_up
 
 WORKERS: Final = "workers()"
@@ -96,7 +96,8 @@ def size_for(
         return 0
     if member.slots_of:
         slots = count_slots(member, values, workers)
-        return slots * align_up(known[member.slots_of].bytes, ALIGNMENT)
+        one = known[member.slots_of]
+        return slots * align_up(one.bytes, one.arena.alignment)
     elements = 1
     for extent in member.extents:
         elements *= max(int(evaluate(extent, values)), 0)

@@ -15,7 +15,7 @@ from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
 from bayplan.storage.formula import write_formulas
 from bayplan.storage.measure import HEAP, ON_STACK, measure
-from bayplan.storage.plan import ALIGNMENT, KindChoice, PlannedTemporary, StoragePlan
+from bayplan.storage.plan import KindChoice, PlannedTemporary, StoragePlan
 from bayplan.storage.read_plan import (
     WORKERS,
     ArenaNumbers,
@@ -122,12 +122,14 @@ class Arena(_Frozen):
         bytes: what one takes; floor_bytes: the least it could take.
         copies: how many there are at once: one a worker.
         scope: "call", "thread", or the loop whose workers have one each.
+        alignment: bytes that each one is aligned to.
         arena: the arena that it is a part of itself, "" for none.
         offset: bytes from the begin of that arena to its first copy.
         life_begin, life_end: half-open interval of steps in which it is there.
     """
 
     __slots__ = (
+        "alignment",
         "arena",
         "bytes",
         "copies",
@@ -139,6 +141,7 @@ class Arena(_Frozen):
         "scope",
     )
 
+    alignment: int
     arena: str
     bytes: int
     copies: int
@@ -152,7 +155,7 @@ class Arena(_Frozen):
     @property
     def stride_bytes(self) -> int:
         """Bytes from the begin of one copy to that of the next."""
-        return align_up(self.bytes, ALIGNMENT)
+        return align_up(self.bytes, self.alignment)
 
 
 class StorageReport(_Frozen):
@@ -343,7 +346,7 @@ class _Maker:
             arenas.append(
                 Arena(
                     name="stack", scope="thread", bytes=self.stack.peak_bytes,
-                    floor_bytes=self.stack.peak_bytes, copies=1, arena="", offset=0,
+                    floor_bytes=self.stack.peak_bytes, copies=1, arena="", offset=0, alignment=1,
                     life_begin=0, life_end=len(self.plan.steps),
                 )
             )
@@ -384,8 +387,8 @@ class _Maker:
             life = slab.life
         return Arena(
             name=name, scope=scope, bytes=numbers.bytes, floor_bytes=numbers.floor_bytes,
-            copies=self._copies(name), arena=around, offset=offset, life_begin=life[0],
-            life_end=life[1],
+            copies=self._copies(name), arena=around, offset=offset,
+            alignment=numbers.arena.alignment, life_begin=life[0], life_end=life[1],
         )
 
     def _temporary(self, t: PlannedTemporary) -> Temporary:

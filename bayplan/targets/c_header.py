@@ -9,7 +9,6 @@ from bayplan.ir import build
 from bayplan.ir.stmts import Allocate
 from bayplan.ir.types import Type
 from bayplan.ir.walk import iterate
-from bayplan.storage.plan import ALIGNMENT
 from bayplan.targets.c_text import comment
 from bayplan.targets.header import read_header
 
@@ -60,13 +59,15 @@ def write_header(emission: Emission, stack_bytes: int | None = None) -> str:
     name = emission.name
     guard = f"BAYPLAN_GENERATED_{name}_H"
     size = workspace_bytes(emission.program)
+    plan = emission.program.plan
+    alignment = plan.alignment if plan is not None else 1
     parts = [
         _title(emission, size, stack_bytes),
         f"#ifndef {guard}\n#define {guard}\n",
         "#include <stdbool.h>\n",
         read_header().rstrip("\n"),
         _BUFFER_ARGUMENT,
-        f"#define {name}_WORKSPACE_ALIGN {ALIGNMENT}",
+        f"#define {name}_WORKSPACE_ALIGN {alignment}",
     ]
     if size is not None:
         parts.append(_WORKSPACE.format(name=name, bytes=size, size=max(1, size)))
@@ -79,6 +80,9 @@ def write_header(emission: Emission, stack_bytes: int | None = None) -> str:
     parts += [
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
         *[f"{text};" for text in _declarations(emission)],
+        "\n/* Names, types, ranges and estimates of the arguments. */\n"
+        "struct halide_filter_metadata_t;\n"
+        f"const struct halide_filter_metadata_t *{name}_metadata(void);",
         *[_of_callee(called) for called in emission.callees],
         "\n#ifdef __cplusplus\n}\n",
         *_overloads(emission),

@@ -39,9 +39,19 @@ def is_stretch(s: S.For) -> bool:
             loads.add(node.name)  # type: ignore[attr-defined]
         elif cls is S.Store:
             stores.add(node.name)  # type: ignore[attr-defined]
-        elif (cls is S.For and node.kind is not ForKind.Serial) or (cls is S.Allocate and node.memory_type not in _ON_STACK) or cls is S.Atomic or (cls is E.Call and not _is_plain(node)):  # type: ignore[attr-defined]
+        elif _splits(node):
             return False
     return bool(stores) and len(loads | stores) > 1
+
+
+def _splits(node: Any) -> bool:
+    """Whether a function of its own cannot contain it: storage, threads, locks, unknown code."""
+    cls = type(node)
+    if cls is S.For:
+        return node.kind is not ForKind.Serial
+    if cls is S.Allocate:
+        return node.memory_type not in _ON_STACK
+    return cls is S.Atomic or (cls is E.Call and not _is_plain(node))
 
 
 def _is_plain(call: Any) -> bool:

@@ -72,7 +72,10 @@ def test_a_target_without_a_machine_has_no_vectors() -> None:
 
 def test_storage_of_a_target() -> None:
     host = hl.Target("host")
-    assert (host.stack_budget_bytes, host.storage_alignment) == (65536, 64)
+    assert host.stack_budget_bytes == 65536
+    assert host.storage_alignment == host.natural_vector_size(hl.UInt(8))
+    assert hl.Target("x86-64-linux-avx512_skylake").storage_alignment == 64
+    assert hl.Target("x86-64-linux").storage_alignment == 16
     small = host.with_stack_budget(1024).with_storage_alignment(16)
     assert hl.Target(str(small)) == small != host
     assert (small.stack_budget_bytes, small.storage_alignment) == (1024, 16)

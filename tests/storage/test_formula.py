@@ -98,7 +98,7 @@ def make_plan(lets: list[tuple[str, Any]], *extents: Any) -> StoragePlan:
     true = const(INT32, 1)
     t = PlannedTemporary("t", Float(32), tuple(extents), 0, true, MemoryType.Heap, (0, 1), ())
     t.arena, t.member, t.group = "t", 0, 0
-    arena = Arena("t", "call", (t,))
+    arena = Arena("t", "call", (t,), 64)
     return StoragePlan((arena,), (t,), "t", (), ("write t",), tuple(lets))
 
 
@@ -155,7 +155,7 @@ def test_sums_that_are_too_long_are_named() -> None:
         t = PlannedTemporary(name, Float(32), (n("w"),), 0, true, MemoryType.Heap, life, ())
         t.arena, t.member, t.group = "f.arena", i, i
         members.append(t)
-    arena = Arena("f.arena", "call", tuple(members))
+    arena = Arena("f.arena", "call", tuple(members), 64)
     plan = StoragePlan((arena,), tuple(members), "f.arena", (), ("s",) * 10, ())
     formulas = write_formulas(plan)
     assert formulas.floor == f"max({', '.join(f'alive.{i}' for i in range(1, 7))})"
@@ -173,7 +173,7 @@ def test_bytes_that_are_taken_over_count_once() -> None:
         )
         t.arena, t.member, t.group = "f.arena", i, 0
         members.append(t)
-    arena = Arena("f.arena", "call", tuple(members))
+    arena = Arena("f.arena", "call", tuple(members), 64)
     plan = StoragePlan((arena,), tuple(members), "f.arena", (), ("s",) * 5, ())
     assert write_formulas(plan).peak == "max(t0, t2)"
     members[2].extents = (n("w"),)
