@@ -12,6 +12,7 @@ from bayplan.ir.node import Node
 from bayplan.targets.c_callee import add_callee, entry_name
 from bayplan.targets.c_entry import write_entry
 from bayplan.targets.c_extern import FROM_TABLE, check_names, extern_text
+from bayplan.targets.c_metadata import write_metadata
 from bayplan.targets.c_names import sanitise
 from bayplan.targets.c_sanitize import prelude
 from bayplan.targets.c_storage import marks_lives
@@ -113,6 +114,7 @@ def emit(
         add_callee(called, callee)
     write_entry(emission)
     if ahead:
+        emission.unit.functions.append(write_metadata(emission))
         check_names(emission.unit)
     _assemble(emission)
     return emission

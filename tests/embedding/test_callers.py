@@ -214,7 +214,8 @@ def test_every_symbol_of_the_runtime_is_weak(tmp_path: Path) -> None:
     symbols = [line.split() for line in run(["nm", "-g", tmp_path / "blur.a"]).splitlines()]
     strong = {s[2] for s in symbols if len(s) == 3 and s[1] in "TDBRC"}
     forms = ("", "_workspace_bytes", "_with_workspace")
-    assert strong == {f"blur{form}{end}" for form in forms for end in ("", "_argv")}
+    wanted = {f"blur{form}{end}" for form in forms for end in ("", "_argv")}
+    assert strong == {*wanted, "blur_metadata"}
 
 
 _CONTEXT_CALLER = """
@@ -274,3 +275,61 @@ int main(void) {
     for name, value in (("HL_NUM_THREADS", "5"), ("BAYPLAN_NUM_THREADS", "3")):
         monkeypatch.setenv(name, value)
         assert build_and_run(tmp_path, caller, [tmp_path / "blur.a"]) == f"{value} 2\n"
+
+
+_METADATA = """
+#include "HalideRuntime.h"
+#include "shade.h"
+#include <cstdio>
+
+int main() {
+    const halide_filter_metadata_t *m = shade_metadata();
+    std::printf("%d %s %d %d\\n", (int)m->version, m->name, (int)m->num_arguments,
+                m->target[0] != 0);
+    for (int i = 0; i < m->num_arguments; i++) {
+        const halide_filter_argument_t &a = m->arguments[i];
+        std::printf("%s %d %d %d %d", a.name, (int)a.kind, (int)a.dimensions, (int)a.type.code,
+                    (int)a.type.bits);
+        if (a.scalar_def && a.type.code == halide_type_int)
+            std::printf(" def %d", (int)a.scalar_def->u.i16);
+        if (a.scalar_min) std::printf(" from %d to %d", a.scalar_min->u.i16, a.scalar_max->u.i16);
+        if (a.scalar_estimate) std::printf(" usual %g", a.scalar_estimate->u.f64);
+        if (a.buffer_estimates)
+            for (int k = 0; k < 2 * a.dimensions; k++)
+                std::printf(" %d", a.buffer_estimates[k] ? (int)*a.buffer_estimates[k] : -1);
+        std::printf("\\n");
+    }
+    return 0;
+}
+"""
+
+
+@needs_gxx
+def test_metadata_as_halide_reads_it(tmp_path: Path) -> None:
+    halide = pytest.importorskip("halide")
+    include = Path(halide.__file__).parent / "include"
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "pixels")
+    image.dim(0).set_estimate(0, 640)
+    image.dim(1).set_estimate(0, 480)
+    level = hl.Param(hl.Int(16), "level", -5)
+    level.set_range(-9, 9)
+    gain, flag = hl.Param(hl.Float(64), "gain"), hl.Param(hl.Bool(), "flag")
+    gain.set_estimate(2.5)
+    shade = hl.Func("shade")
+    value = hl.cast(hl.Float(64), image[x, y] + level) * gain
+    shade[x, y] = hl.cast(hl.Float(32), hl.select(flag, value, -value))
+    shade.compile_to_static_library(
+        str(tmp_path / "shade"), [image, level, gain, flag], "shade"
+    )
+    printed = build_and_run(
+        tmp_path, _METADATA, [tmp_path / "shade.a"], compiler="g++", flags=[f"-isystem{include}"]
+    )
+    assert printed.splitlines() == [
+        "1 shade 5 1",
+        "pixels 1 2 1 8 0 640 0 480",
+        "level 0 0 0 16 def -5 from -9 to 9",
+        "gain 0 0 2 64 usual 2.5",
+        "flag 0 0 1 1",
+        "shade 2 2 2 32",
+    ]
