@@ -10,6 +10,10 @@ from typing import Any
 
 from bayplan.storage.packing import Found, Packing, Search
 
+# The search calls itself once or twice a request, and its memory grows with their square.
+_MOST_REQUESTS = 4000
+# Sums of a few numbers of this size are safe in 64 bits.
+_MOST_UNITS = 2**60
 # How often a search in its own thread is looked after.
 _LOOK_UP_SECONDS = 0.02
 
@@ -45,8 +49,11 @@ def search_packing_fast(
     """
     import threading
 
-    function = _load()
     count = len(packing.numbers)
+    widest = sum(packing.sizes) + max(packing.alignments + packing.pins, default=0)
+    if count > _MOST_REQUESTS or widest > _MOST_UNITS:
+        return Found(None, False, limit)
+    function = _load()
     offsets = (ctypes.c_int64 * max(1, count))()
     nodes = ctypes.c_int64(0)
     flag = ctypes.c_int32(0)

@@ -57,12 +57,16 @@ def plan_offsets(
     if capacity is not None and floor.least_bytes > capacity:
         raise CapacityError(_describe_excess(floor, capacity))
     target = floor.least_bytes if capacity is None else capacity
-    offsets = _place_fast(requests, target)
+    stop = _make_stop(time_limit_s)
+    offsets = _place_fast(requests, target, stop)
     least = floor.least_bytes
     if measure_peak(requests, offsets) > target:
         packing = Packing(requests)
         if search is not None or len(packing.numbers) <= _MOST_IN_PYTHON:
-            attempt = _Attempt(packing, search or search_packing, time_limit_s, node_limit)
+            if node_limit is None:
+                counted = _SEARCH_STEPS // (len(packing.numbers) + 1)
+                node_limit = counted if time_limit_s is None else 1 << 62
+            attempt = _Attempt(packing, search or search_packing, node_limit, stop)
             unit = packing.unit
             if capacity is not None:
                 attempt.fit(capacity // unit)
@@ -85,13 +89,22 @@ def _describe_excess(floor: Floor, capacity: int) -> str:
     return text
 
 
-def _place_fast(requests: Sequence[Request], target: int) -> list[int]:
+def _make_stop(time_limit_s: float | None) -> Callable[[], bool]:
+    if time_limit_s is None:
+        return lambda: False
+    from time import monotonic
+
+    end = monotonic() + time_limit_s
+    return lambda: monotonic() > end
+
+
+def _place_fast(requests: Sequence[Request], target: int, stop: Callable[[], bool]) -> list[int]:
     """The best of several first-fit orders, each repaired where none reaches the target."""
     conflicts = find_conflicts(requests)
     best: list[int] = []
     peak = -1
     orders = list_orders(requests)
-    rounds = max(4, _REPAIR_STEPS // (len(requests) * len(orders) + 1))
+    rounds = max(1, _REPAIR_STEPS // (len(requests) * len(orders) + 1))
     for repairs in (0, rounds):
         for order in orders:
             if repairs:
@@ -101,7 +114,7 @@ def _place_fast(requests: Sequence[Request], target: int) -> list[int]:
                 here = measure_peak(requests, offsets)
             if peak < 0 or here < peak:
                 best, peak = offsets, here
-            if peak <= target:
+            if peak <= target or stop():
                 return best
     return best
 
@@ -122,23 +135,15 @@ class _Attempt:
         self,
         packing: Packing,
         search: Search,
-        time_limit_s: float | None,
-        node_limit: int | None,
+        node_limit: int,
+        stop: Callable[[], bool],
     ) -> None:
         self.packing = packing
         self.search = search
+        self.stop = stop
         self.offsets: list[int] | None = None
         self.refuted_to = 0
-        self.stop: Callable[[], bool] = lambda: False
-        self.nodes_left = _SEARCH_STEPS // (len(packing.numbers) + 1)
-        if time_limit_s is not None:
-            from time import monotonic
-
-            end = monotonic() + time_limit_s
-            self.stop = lambda: monotonic() > end
-            self.nodes_left = 1 << 62
-        if node_limit is not None:
-            self.nodes_left = node_limit
+        self.nodes_left = node_limit
         self.learns = search is not search_packing
         # Of each request: how often it was where there was no room, and of how many searches.
         self.blame = [0.0] * len(packing.numbers)
