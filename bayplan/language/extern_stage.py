@@ -262,7 +262,8 @@ def _outputs_of(function: Function, callee: Any, types: Any, shape: Any) -> tupl
             f"{' and '.join([str(r) for r in ranks])} dimensions"
             + ("" if rank is None else f", not {rank}")
         )
-    return found, ranks[0] if shape is None else shape
+    # Without other names the dimensions are called as they are there.
+    return found, [Var(arg) for arg in called[0].args] if shape is None else shape
 
 
 def _argument_nodes(

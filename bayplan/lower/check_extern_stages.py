@@ -81,7 +81,7 @@ def _check_inputs(function: Function, lowering: Lowering) -> None:
         given = lowering.env[element.name]
         if given.name not in lowering.outputs and given.schedule.compute_level.is_inlined():
             raise ScheduleError(
-                f"{given.name} is given to the C function that computes {function.name}, so it "
+                f"{given.name} is given to the function that computes {function.name}, so it "
                 "needs storage",
                 given.schedule.where or given.where,
                 "compute_root or compute_at",

@@ -107,7 +107,7 @@ def _stencil(*schedules: Any) -> hl.Func:
 
 
 def test_schedules_that_cannot_be(functions: ctypes.CDLL) -> None:
-    with pytest.raises(ScheduleError, match=r"g\S* is given to the C function that computes f"):
+    with pytest.raises(ScheduleError, match=r"g\S* is given to the function that computes f"):
         _stencil().lowered_text()
 
     def root(g: Any, *_: Any) -> None:

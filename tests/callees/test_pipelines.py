@@ -440,7 +440,7 @@ def test_builds_with_guards_and_marks(feature: str) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_parallel_loops_inside_parallel_loops(threads: int) -> None:
     blur = Blur()
-    x, y, yo, xi = hl.Var("x"), hl.Var("y"), hl.Var("yo"), hl.Var("xi")
+    x, y, yo = hl.Var("x"), hl.Var("y"), hl.Var("yo")
     u = hl.Func("u")
     again = hl.Func("again")
     u[x, y] = blur.out[x, y] * 2

@@ -74,7 +74,7 @@ def test_a_pipeline_knows_its_types_and_dimensions() -> None:
     other[x, y] = y
     f.define_extern("both", [], callee=hl.Pipeline([one, other]))
     assert f.types() == [hl.Float(32), hl.Int(32)]
-    assert f.dimensions() == 2
+    assert [v.name() for v in f.args()] == ["x", "y"]
     assert f.extern_function_name() == "both"
     with pytest.raises(DefinitionError):
         one[x, y] += 1.0
