@@ -29,7 +29,7 @@ def make_blur(name: str = "blur") -> tuple[hl.Func, list[Any]]:
 def make_fixed(stages: int = 3, width: int = 64) -> hl.Func:
     """A chain of stages on the heap whose sizes are constants: no input, `width` outputs.
 
-    fixed(x) = x + (stages - 1).
+    fixed(x) = x + (stages - 1) for an odd number of stages.
     """
     x = hl.Var("x")
     previous: hl.Func | None = None
@@ -50,7 +50,8 @@ def run(command: Sequence[Any], **named: Any) -> str:
     """What a command prints; fails with what it wrote to stderr."""
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, timeout=240, **named)
-    assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr[-4000:]}\n{done.stdout[-2000:]}"
+    said = f"{done.stderr[-4000:]}\n{done.stdout[-2000:]}"
+    assert done.returncode == 0, f"{' '.join(words)}: {done.returncode}\n{said}"
     return done.stdout
 
 

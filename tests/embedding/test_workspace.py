@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -18,19 +19,19 @@ _OFFSETS = """
 enum { GIVEN_MOST = fixed_WORKSPACE_BYTES + fixed_WORKSPACE_ALIGN, MARGIN = 128 };
 static unsigned char memory[GIVEN_MOST + 2 * MARGIN + fixed_WORKSPACE_ALIGN]
     __attribute__((aligned(fixed_WORKSPACE_ALIGN)));
-static float row[64];
+static float row[WIDTH];
 
 static int call(bp_buffer *out, size_t begin, size_t given) {
     memset(memory, 0xA5, sizeof memory);
-    row[63] = 0;
+    row[WIDTH - 1] = 0;
     const int status = fixed_with_workspace(out, memory + begin, given);
     for (size_t i = 0; i < sizeof memory; i++)
         if ((i < begin || i >= begin + given) && memory[i] != 0xA5) return 100;
-    return status ? status : row[63] != 65.0f;
+    return status ? status : row[WIDTH - 1] != LAST;
 }
 
 int main(void) {
-    bp_dim dim = {0, 64, 1, 0};
+    bp_dim dim = {0, WIDTH, 1, 0};
     bp_buffer out = {.host = (uint8_t *)row, .type = {BP_FLOAT, 32, 1}, .dimensions = 1,
                      .dim = &dim};
     const int align = fixed_WORKSPACE_ALIGN, bytes = fixed_WORKSPACE_BYTES;
@@ -55,10 +56,29 @@ int main(void) {
 """
 
 
-def test_every_offset_of_the_base(tmp_path: Path) -> None:
-    make_fixed().compile_to_static_library(str(tmp_path / "fixed"), None, "fixed")
-    printed = build_and_run(tmp_path, _OFFSETS, [tmp_path / "fixed.a"], flags=["-std=gnu11"])
-    assert printed == "512 64\n"
+@pytest.mark.parametrize(
+    ("stages", "width", "target", "says"),
+    [
+        # One temporary of 64 bytes, vectors of 16.
+        (2, 16, "x86-64-linux", "64 16"),
+        (3, 64, "x86-64-linux", "512 16"),
+        (3, 64, "host", None),
+    ],
+)
+def test_every_offset_of_the_base(
+    tmp_path: Path, stages: int, width: int, target: str, says: str | None
+) -> None:
+    chosen = hl.Target(target)
+    host = hl.get_host_target()
+    if (chosen.arch, chosen.os) != (host.arch, host.os):
+        pytest.skip(f"this is no {target}")
+    fixed = make_fixed(stages, width)
+    fixed.compile_to_static_library(str(tmp_path / "fixed"), None, "fixed", chosen)
+    # Each stage reads the one before reversed.
+    last = stages - 1 + (width - 1 if stages % 2 else 0)
+    flags = ["-std=gnu11", f"-DWIDTH={width}", f"-DLAST={last}.0f"]
+    printed = build_and_run(tmp_path, _OFFSETS, [tmp_path / "fixed.a"], flags=flags)
+    assert says is None or printed == f"{says}\n"
 
 
 def test_an_array_that_is_too_small_stops_the_compiler(tmp_path: Path) -> None:
@@ -83,7 +103,7 @@ def test_bytes_that_depend_on_the_call_are_no_constant(tmp_path: Path) -> None:
     blur, arguments = make_blur()
     blur.compile_to_header(str(tmp_path / "blur.h"), arguments, "blur")
     header = (tmp_path / "blur.h").read_text()
-    assert "#define blur_WORKSPACE_ALIGN 64\n" in header
+    assert re.search(r"#define blur_WORKSPACE_ALIGN (16|32|64)\n", header)
     assert "WORKSPACE_BYTES" not in header
     assert "int64_t blur_workspace_bytes(bp_buffer_argument in_buffer" in header
 
