@@ -9,7 +9,7 @@ from bayplan.ir.build import int32, intrinsic
 from bayplan.ir.errors import DefinitionError, TypeMismatchError
 from bayplan.ir.exprs import Call, CallKind, Expr, Variable
 from bayplan.ir.types import Handle
-from bayplan.ir.walk import reintern
+from bayplan.ir.walk import iterate, reintern
 from bayplan.language.extern_stage import READ, VALUE, ExternDefinition
 from bayplan.language.function import Function
 from bayplan.language.parameter import Parameter
@@ -18,6 +18,7 @@ from bayplan.lower.callee import Callee
 from bayplan.lower.callee_values import callee_of, workspace_lines
 from bayplan.lower.context import Lowering
 from bayplan.lower.extern_buffers import element_of, is_buffer
+from bayplan.lower.find_calls import function_exprs
 from bayplan.lower.program import Argument
 
 
@@ -54,9 +55,7 @@ class Callees:
         """Whether the pipeline being lowered is one that another one calls."""
         return len(self._open) > 1
 
-    def lowered(
-        self, functions: Sequence[Function], name: str, target: Any, embed: bool
-    ) -> Callee:
+    def lowered(self, functions: Sequence[Function], name: str, target: Any, embed: bool) -> Callee:
         """The callee, lowered at its first use under that name."""
         from bayplan.lower.pipeline import lower
 
@@ -86,9 +85,7 @@ def lower_callees(lowering: Lowering, callees: Callees, embed: bool) -> None:
         if call is None or call.target.callee is None:
             continue
         extern: ExternDefinition = call.target
-        callee = callees.lowered(
-            extern.callee._functions(), extern.symbol, lowering.target, embed
-        )
+        callee = callees.lowered(extern.callee._functions(), extern.symbol, lowering.target, embed)
         lowering.warnings += [w for w in callee.program.warnings if w not in lowering.warnings]
         nodes = _Fitting(function, extern, callee, list(call.args)).nodes()
         fitted = ExternDefinition(
@@ -136,24 +133,29 @@ class _Fitting:
         """The arguments in the order of the callee's inputs."""
         keys = self.extern.keys
         found: dict[int, Expr] = {}
-        ordered = [a for a in self.inputs if isinstance(a.source, Parameter)]
         if keys and keys[0] is None:
-            self._check_count(ordered)
-        for position, (key, node) in enumerate(zip(keys, self.given, strict=True)):
-            argument = ordered[position] if key is None else self._by_key(key)
+            keys = self._in_order()
+        for key, node in zip(keys, self.given, strict=True):
+            argument = self._by_key(key)
             if argument is not None:
                 found[id(argument)] = self._fit(argument, node)
         return [found[id(a)] if id(a) in found else _shared(a) for a in self.inputs]
 
-    def _check_count(self, ordered: Sequence[Argument]) -> None:
+    def _in_order(self) -> tuple[Parameter, ...]:
+        """The inputs by name, those too that the program turned out not to need."""
+        sources = {id(a.source): a.source for a in self.inputs if isinstance(a.source, Parameter)}
+        for source in _mentioned(self.extern.callee._functions()):
+            sources[id(source)] = source
+        ordered = sorted(sources.values(), key=lambda source: source.name)
         if len(self.given) != len(ordered):
-            names = ", ".join([a.name for a in ordered]) or "none"
+            names = ", ".join([source.name for source in ordered]) or "none"
             raise DefinitionError(
                 f"{self.function.name} gives {len(self.given)} arguments to {self.extern.symbol}, "
                 f"which has {len(ordered)} inputs ({names})",
                 self.extern.where,
                 "a dict may leave inputs out, which then are inputs of the caller too",
             )
+        return tuple(ordered)
 
     def _by_key(self, key: Any) -> Argument | None:
         for argument in self.inputs:
@@ -190,6 +192,28 @@ class _Fitting:
                 where,
             )
         return node
+
+
+def _mentioned(outputs: Sequence[Function]) -> list[Parameter]:
+    """The parameters that the definitions of a pipeline speak of, its outputs' own left out."""
+    found: dict[int, Parameter] = {}
+    own: set[int] = set()
+    pending, met = list(outputs), {id(f) for f in outputs}
+    while pending:
+        function = pending.pop()
+        own |= {id(p) for p in function.output_buffers}
+        for node in iterate(*function_exprs(function)):
+            source = None
+            if type(node) is Call:
+                source = node.target
+                if isinstance(source, Function) and id(source) not in met:
+                    met.add(id(source))
+                    pending.append(source)
+            elif type(node) is Variable:
+                source = node.source
+            if isinstance(source, Parameter):
+                found[id(source)] = source
+    return [p for key, p in found.items() if key not in own]
 
 
 def _shared(argument: Argument) -> Expr:

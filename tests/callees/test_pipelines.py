@@ -468,3 +468,15 @@ def test_parallel_loops_inside_parallel_loops(threads: int) -> None:
         assert h.storage([33, 31]).required_bytes == driver.context().counts.peak_bytes
     finally:
         hl.set_num_threads(before)
+
+
+def test_an_input_that_turns_out_not_to_be_needed() -> None:
+    x = hl.Var("x")
+    image = hl.ImageParam(hl.Int(32), 1, "image")
+    k = hl.Param(hl.Int(32), "k", 3)
+    c, g, f = hl.Func("c"), hl.Func("g"), hl.Func("f")
+    c[x] = image[x] * 0 + k
+    g[x] = x
+    g.compute_root()
+    f.define_extern(c, [g, 5])
+    assert list(np.array(f.realize([3]))) == [5, 5, 5]

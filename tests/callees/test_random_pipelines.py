@@ -1,4 +1,4 @@
-"""Random programs cut into callees, which may call others, against the same program in one piece."""
+"""Random programs cut into callees, which may call others, against the same in one piece."""
 
 from __future__ import annotations
 
