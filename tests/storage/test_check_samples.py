@@ -1,0 +1,70 @@
+"""Calls that the checker tries: programs accept them, and their stores are counted right."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.analysis.evaluate import Unknown
+from bayplan.ir.build import eq, ge, le
+from bayplan.ir.errors import BoundsError, ErrorSite
+from bayplan.ir.exprs import Expr
+from bayplan.ir.stmts import AssertStmt, Stmt
+from bayplan.ir.types import INT32
+from bayplan.storage.check_numbers import Numbers
+from bayplan.storage.check_once import find_repeated
+from bayplan.storage.check_samples import find_samples
+from bayplan.storage.check_walk import Walk
+from tests.storage.statements import block, copy, fill, int32, load, loop, var
+
+SITE = ErrorSite(BoundsError, "no")
+
+
+def checked(*conditions: Expr) -> Stmt:
+    store = copy("out", "input", var("i"))
+    checks = [AssertStmt(c, SITE) for c in conditions]
+    return block([*checks, loop("i", var("out.extent.0"), store)])
+
+
+def test_equations_of_checks_hold() -> None:
+    a, b, c = (var(f"{name}.extent.0") for name in ("out", "input", "table"))
+    samples = find_samples(checked(eq(b, a), eq(c, b), eq(a, c), eq(var("n"), 2 * a)))
+    assert len(samples) == 4
+    for numbers in samples:
+        values = numbers.values
+        assert values["out.extent.0"] == values["input.extent.0"] == values["table.extent.0"]
+        assert values["n"] == 2 * values["out.extent.0"]
+
+
+def test_calls_that_are_refused_are_not_tried() -> None:
+    extent = var("out.extent.0")
+    samples = find_samples(checked(ge(extent, 16), le(extent % 16, 0), ge(var("n"), extent)))
+    assert samples
+    for numbers in samples:
+        assert numbers.values["out.extent.0"] >= 16
+        assert numbers.values["out.extent.0"] % 16 == 0
+    assert not find_samples(checked(ge(extent, 16), le(extent, 15)))
+
+
+def test_samples_are_the_same_each_time() -> None:
+    stmt = checked(ge(var("n"), 3))
+    first, second = find_samples(stmt), find_samples(stmt)
+    assert [a.values for a in first] == [b.values for b in second]
+
+
+@pytest.mark.parametrize(
+    ("index", "repeated"), [(1, None), (0, 0), (-1, None)], ids=["rising", "constant", "falling"]
+)
+def test_an_element_that_is_stored_twice(index: int, repeated: int | None) -> None:
+    stmt = loop("i", var("n"), fill("a", var("i") * index))
+    leaves = Walk(stmt).leaves
+    assert find_repeated(leaves, 0, [Numbers({"n": 9}, 1)]) == repeated
+    # A loop further out runs once.
+    assert find_repeated(leaves, 1, [Numbers({"n": 9}, 1)]) is None
+
+
+def test_what_depends_on_data_is_not_tried() -> None:
+    stmt = loop("i", 3, fill("a", load("table", var("i"), INT32)))
+    with pytest.raises(Unknown):
+        find_repeated(Walk(stmt).leaves, 0, [Numbers({}, 1)])
+    with pytest.raises(Unknown):
+        find_repeated(Walk(loop("i", 3, fill("a", int32(0)))).leaves, 0, [])
