@@ -88,6 +88,7 @@ BEFORE_READABLE: Final = (
     "guard_temporaries",
     # Order: after free_early; nothing behind it moves or drops an allocation.
     "plan_storage",
+    "share_stack",
     # Order: the sizes of temporaries stand outside of loops now, where they are checked.
     "add_size_checks",
 )
@@ -267,7 +268,7 @@ class _Run:
             verify(stmt, self._stage, self.arguments)
         except InternalError as error:
             raise InternalError(f"after {name}: {error.message}") from error
-        if name == "plan_storage":
+        if name == "share_stack":
             from bayplan.storage.check import check_storage
 
             check_storage(stmt)

@@ -121,9 +121,12 @@ class StoragePlan:
         steps: what happens at each step, in a few words.
         lets: names and values, outermost first, that sizes may speak of: those in scope where the
             call's arena is taken.
+        stack_arenas: arrays that temporaries on the stack share, one a scope at most.
     """
 
-    __slots__ = ("arenas", "temporaries", "call_arena", "unplanned", "steps", "lets")
+    __slots__ = (
+        "arenas", "temporaries", "call_arena", "unplanned", "steps", "lets", "stack_arenas",
+    )
 
     def __init__(
         self,
@@ -140,6 +143,7 @@ class StoragePlan:
         self.unplanned = unplanned
         self.steps = steps
         self.lets = lets
+        self.stack_arenas: tuple[Arena, ...] = ()
 
     @property
     def alignment(self) -> int:

@@ -333,6 +333,8 @@ class _Maker:
             self.numbers = read_arenas(plan.arenas[::-1], values, workers)
         except Unknown:
             self.exact = False
+        # Arrays on the stack are no arenas of the report; what shares them is found here.
+        self.placed = {**self.numbers, **read_arenas(plan.stack_arenas, values, workers)}
         self.slabs = {t.slots_of: t for a in plan.arenas for t in a.temporaries if t.slots_of}
 
     def run(self, pipeline: str) -> StorageReport:
@@ -399,7 +401,7 @@ class _Maker:
         if why.startswith(_NO_BOUND) and names:
             # Said before the sizes were known in the user's words.
             why = _NO_BOUND + ", ".join(names)
-        numbers = self.numbers.get(t.arena) if t.arena else None
+        numbers = self.placed.get(t.arena)
         extents = self._extents(t)
         copies, offset = 1, None
         shares: tuple[str, ...] = ()
@@ -428,7 +430,7 @@ class _Maker:
             life_end=t.life[1],
             loops=t.loops,
             source=where,
-            arena=t.arena or (t.name if t.kind is MemoryType.Heap else "stack"),
+            arena=(t.arena or t.name) if t.kind is MemoryType.Heap else "stack",
             offset=offset,
             shares=shares,
             in_place_of=replaced,
@@ -441,7 +443,7 @@ class _Maker:
         inside: PlannedTemporary | None = t
         while inside is not None:
             # What shares with the arenas of workers may share with all that is in them.
-            for other in _find_overlaps(inside, self.numbers[inside.arena]):
+            for other in _find_overlaps(inside, self.placed[inside.arena]):
                 found.update(dict.fromkeys(self._names_in(other)))
             inside = self.slabs.get(inside.arena)
         return tuple(found)

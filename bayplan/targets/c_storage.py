@@ -35,10 +35,10 @@ _INT64_MAX: Final = 2**63 - 1
 
 def allocate(sw: StatementWriter, s: S.Allocate) -> None:
     """The storage of `s` and what is done in it."""
-    if s.memory_type in (MemoryType.Stack, MemoryType.Register):
-        _allocate_stack(sw, s)
-    elif s.address is not None:
+    if s.address is not None:
         _declare_alias(sw, s)
+    elif s.memory_type in (MemoryType.Stack, MemoryType.Register):
+        _allocate_stack(sw, s)
     else:
         _allocate_heap(sw, s)
 
