@@ -24,10 +24,13 @@ BOUNDARIES = ("repeat_edge", "constant_exterior", "repeat_image", "mirror_image"
 
 
 class Algorithm:
-    """Draws the stages of one program."""
+    """Draws the stages of one program; `stored` ones have many temporaries."""
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: Choices, stored: bool = False) -> None:
         self.choices = choices
+        self.stored = stored
+        # Chains of pointwise stages, which can be computed in place.
+        self.pointwise = stored and choices.chance(35)
         self.program = Program()
         self.sources: list[Stage] = []
         self.stages: list[Stage] = []
@@ -51,7 +54,8 @@ class Algorithm:
         if choices.chance(40):
             program.params.append(("p0", "i32", choices.between(0, 6)))
             self.params.append(Value("p0", "i32", 0, 6))
-        count = choices.weighted([(1, 1), (4, 2), (5, 3), (4, 4), (2, 5)])
+        counts = [(1, 1), (4, 2), (5, 3), (4, 4), (2, 5)]
+        count = choices.weighted([(1, 3), (4, 4), (5, 5), (3, 6)] if self.stored else counts)
         pair_at = choices.below(count - 2) if count > 2 and choices.chance(15) else count
         for i in range(count):
             paired = i - pair_at in (0, 1)
@@ -66,9 +70,14 @@ class Algorithm:
             return
         dims = 2 if paired else choices.weighted([(12, 2), (6, 1), (4, 3), (1, 0)])
         dims = 1 if is_output and dims == 0 else dims
+        if self.pointwise or (self.stored and choices.chance(70)):
+            dims = 2
         # The wheel takes no numpy array of uint64.
         allowed = OUTPUT_TYPES if is_output else TYPES
         kinds = [choices.pick(allowed)]
+        if self.stored and self.stages and self.stages[-1].values[0].kind in allowed:
+            if self.pointwise or choices.chance(60):
+                kinds = [self.stages[-1].values[0].kind]
         if choices.chance(12):
             kinds.append(choices.pick(allowed))
         stage = Stage(name, dims, [])
@@ -79,7 +88,7 @@ class Algorithm:
         self._line(f"{name}[{args}] = {_tuple([v.text for v in stage.values])}")
         if paired:
             self.siblings.append(stage)
-        elif choices.chance(35):
+        elif choices.chance(10 if self.pointwise else 35):
             for _ in range(choices.between(1, 2)):
                 draw_update(self, stage)
         self.stages.append(stage)
@@ -141,8 +150,14 @@ class Algorithm:
         if self.hidden is not None:
             candidates.remove(self.hidden)
         callee = choices.pick(candidates)
+        if self.stored and choices.chance(90 if self.pointwise else 50):
+            callee = candidates[0]
         inside = [v for v in scope.coordinates if v.text not in COORDINATES]
-        indices = [self._index(scope, stage, inside, d) for d in range(callee.dims)]
+        same = 98 if self.pointwise else 60
+        if self.stored and callee.dims == stage.dims and choices.chance(same):
+            indices = [Index(name, d, 1, 0, 1) for d, name in enumerate(COORDINATES[: stage.dims])]
+        else:
+            indices = [self._index(scope, stage, inside, d) for d in range(callee.dims)]
         stage.uses.append((definition, callee, indices))
         component = choices.below(len(callee.values))
         text = f"{callee.name}[{', '.join(i.text for i in indices) or '()'}]"

@@ -8,9 +8,14 @@ from tests.differential.program import Program
 from tests.differential.schedules import Scheduler
 
 
-def generate(choices: Choices) -> Program:
-    """Draws a program; the same decisions give the same program."""
-    algorithm = Algorithm(choices)
+def generate(choices: Choices, stored: bool = False) -> Program:
+    """Draws a program; the same decisions give the same program.
+
+    Args:
+        choices: The decisions.
+        stored: Draw for storage: more Funcs, many of them pointwise, few of them inlined.
+    """
+    algorithm = Algorithm(choices, stored)
     algorithm.draw()
     Scheduler(choices, algorithm).draw()
     algorithm.size_inputs()

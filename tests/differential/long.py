@@ -19,13 +19,13 @@ from tests.differential.generate import generate
 Result = tuple[int, str, str, str]
 
 
-def _work(task: tuple[range, list[str] | None, bool]) -> list[Result]:
+def _work(task: tuple[range, list[str] | None, bool, bool]) -> list[Result]:
     """Judges a range of seeds; gives (seed, kind, message, script) for each."""
-    seeds, engines, shrink = task
+    seeds, engines, shrink, stored = task
     results: list[Result] = []
     with Judge(engines) as judge:
         for seed in seeds:
-            program = generate(Choices.from_seed(seed))
+            program = generate(Choices.from_seed(seed), stored)
             verdict = judge.judge(program)
             script = ""
             if verdict.kind == "differ":
@@ -44,6 +44,7 @@ def _arguments() -> argparse.Namespace:
         "--engines", help="comma-separated, of bayplan, guarded, planned, lives, evaluator, halide"
     )
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--stored", action="store_true", help="programs with many temporaries")
     parser.add_argument("--out", type=Path, help="folder for the scripts of failures")
     parser.add_argument("--stop-after", type=int, default=0, help="stop after so many failures")
     return parser.parse_args()
@@ -71,7 +72,8 @@ def main() -> int:
     engines = args.engines.split(",") if args.engines else None
     step = 10
     tasks = [
-        (range(i, min(i + step, end)), engines, not args.no_shrink) for i in range(first, end, step)
+        (range(i, min(i + step, end)), engines, not args.no_shrink, args.stored)
+        for i in range(first, end, step)
     ]
     counts: Counter[str] = Counter()
     began = time.monotonic()

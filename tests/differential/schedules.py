@@ -85,7 +85,8 @@ class Scheduler:
     def _schedule(self, stage: Stage) -> None:
         choices = self.choices
         if stage is not self.output:
-            where = choices.weighted([(3, "root"), (4, "at"), (3, "inline")])
+            often = 1 if self.algorithm.stored else 3
+            where = choices.weighted([(3, "root"), (4, "at"), (often, "inline")])
             where = "root" if stage in self.algorithm.siblings else where
             heavy = len(stage.uses) * len(self.users[stage]) > 6 or len(self.inlined) > 2
             if where == "inline" and (heavy or (stage.rvars and choices.chance(70))):
@@ -199,7 +200,7 @@ class Scheduler:
             self._vectorize(nest)
         if choices.chance(25):
             self._unroll(nest)
-        if choices.chance(30):
+        if choices.chance(50 if self.algorithm.stored else 30):
             self._parallel(nest)
         if choices.chance(10):
             self._shorthand(nest)
@@ -415,7 +416,9 @@ class Scheduler:
             self._line(f"{stage.name}.reorder_storage({', '.join(order)})")
         if choices.chance(6):
             self._line(f"{stage.name}.align_storage({stage.vars[0]}, {choices.pick((8, 16))})")
-        if choices.chance(12):
+        if self.algorithm.stored and choices.chance(40):
+            self._line(f"{stage.name}.store_in(hl.MemoryType.Heap)")
+        elif choices.chance(12):
             kind = choices.pick(("Heap", "Stack"))
             self._line(f"{stage.name}.store_in(hl.MemoryType.{kind})")
 
