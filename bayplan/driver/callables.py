@@ -38,6 +38,14 @@ class Callable:
                 )
         self._compiled.load()
 
+    def _functions(self) -> list[Function]:
+        """The outputs: what another pipeline calls when it calls this."""
+        return list(self._compiled.functions)
+
+    def _parameters(self) -> list[Parameter]:
+        """The inputs in the order of the arguments."""
+        return self._inputs
+
     def __call__(self, *values: Any, workspace: Any = None) -> None:
         """Run: first the listed arguments in order, then one buffer per output value.
 

@@ -178,7 +178,7 @@ def define_extern(
 
     Args:
         function: the Func.
-        name: of the C function; or a Pipeline or Func that is called.
+        name: of the C function; or a Pipeline, Func or Callable that is called.
         arguments: see `ExternFuncArgument`; for a callee perhaps by its inputs or their names.
         types: element type, or a list of one for each value.
         shape: number of dimensions, or the Vars of the Func.
@@ -278,10 +278,19 @@ def _argument_nodes(
                 f"the C function of {function.name} has no names for its arguments: give a list"
             )
         items = list(arguments.items())
+    elif hasattr(callee, "_parameters"):
+        # A compiled callable has an order of its own.
+        inputs = callee._parameters()
+        if len(inputs) != len(arguments):
+            raise DefinitionError(
+                f"{function.name} gives {len(arguments)} arguments to a callable that has "
+                f"{len(inputs)} inputs ({', '.join([p.name for p in inputs]) or 'none'})"
+            )
+        items = list(zip(inputs, arguments, strict=True))
     else:
         items = [(None, argument) for argument in arguments]
     for key, argument in items:
-        if key is not None and not isinstance(key, str):
+        if hasattr(key, "parameter"):
             key = key.parameter()
         found = ExternFuncArgument(argument).nodes()
         if key is not None and len(found) != 1:

@@ -480,3 +480,17 @@ def test_an_input_that_turns_out_not_to_be_needed() -> None:
     g.compute_root()
     f.define_extern(c, [g, 5])
     assert list(np.array(f.realize([3]))) == [5, 5, 5]
+
+
+def test_a_compiled_callable_has_its_own_order() -> None:
+    blur = Blur()
+    call = blur.out.compile_to_callable([blur.k, blur.image])
+    x, y = hl.Var("x"), hl.Var("y")
+    g, f = hl.Func("g"), hl.Func("f")
+    g[x, y] = x * 3 + y * 5
+    g.compute_root()
+    f.define_extern(call, [4, g])
+    xs, ys = _grid(6, 5)
+    np.testing.assert_array_equal(np.array(f.realize([6, 5])), Blur.of(_plane, 4)(xs, ys))
+    with pytest.raises(DefinitionError, match=r"1 arguments to a callable that has 2 inputs"):
+        hl.Func("f").define_extern(call, [4])
