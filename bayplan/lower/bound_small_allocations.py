@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from bayplan.analysis.bounds import find_constant_bound
+from bayplan.analysis.interval import Interval
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
-from bayplan.ir.exprs import Expr
+from bayplan.ir.exprs import Expr, Variable
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import Realize, Stmt
+from bayplan.ir.walk import iterate
+from bayplan.language.parameter import Parameter
 from bayplan.lower.context import Lowering
 from bayplan.lower.scoped import ScopedRewriter, strip_likely
 
@@ -57,4 +60,15 @@ class _BoundSmall(ScopedRewriter):
         expanded = simplify(strip_likely(self.expand(extent)), self.facts())
         if build.constant_value(expanded) is not None:
             return expanded
-        return find_constant_bound(expanded, "upper", self.loops)
+        return find_constant_bound(expanded, "upper", {**_promised_ranges(expanded), **self.loops})
+
+
+def _promised_ranges(e: Expr) -> dict[str, Interval]:
+    """The ranges of the parameters in an expression, which were checked before."""
+    ranges: dict[str, Interval] = {}
+    for node in iterate(e):
+        if type(node) is Variable and isinstance(node.source, Parameter):
+            p = node.source
+            if not p.is_buffer and (p.min_value is not None or p.max_value is not None):
+                ranges[node.name] = Interval(p.min_value, p.max_value)
+    return ranges
