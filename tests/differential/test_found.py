@@ -224,3 +224,14 @@ def test_a_guard_on_a_sum_of_loops_bounds_what_a_condition_reads() -> None:
         assert (given.dim(0).min(), given.dim(0).extent()) == (1, extent)
         image.set(hl.Buffer(data))
         _check(f, [8])
+
+
+def test_iterations_of_an_unrolled_loop_give_their_names_values_of_their_own() -> None:
+    x, xo, xi, xio, xii = hl.vars("x xo xi xio xii")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x] = x * 3
+    g[x] = f[x] + x
+    g.split(x, xo, xi, 16, hl.TailStrategy.GuardWithIf)
+    g.split(xi, xio, xii, 2, hl.TailStrategy.Predicate).unroll(xii)
+    f.compute_at(g, xio)
+    _check(g, [18])
