@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import Any, Final
 
 from bayplan.analysis.evaluate import Number, Unknown
-from bayplan.ir.exprs import EQ, Expr, Variable
+from bayplan.analysis.linear import is_index_type, linear_of
+from bayplan.analysis.simplify import simplify
+from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Expr, Variable
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
     Allocate,
@@ -46,7 +48,10 @@ def find_samples(stmt: Stmt) -> list[Numbers]:
             if refusal is None:
                 found.append(numbers)
                 break
-            if not _repair(values, equal, *refusal, numbers):
+            try:
+                if not _repair(values, equal, *refusal, numbers):
+                    break
+            except Unknown:
                 break
         if len(found) == _WANTED:
             break
@@ -60,13 +65,28 @@ def _repair(
     scope: Scope | None,
     numbers: Numbers,
 ) -> bool:
-    """Makes an equation of a check hold, if a side of it is one of the values.
+    """Makes a check hold by another value of one variable, where one is found.
 
     Args:
         equal: for each value all those that must be the same.
     """
-    if not isinstance(condition, EQ):
-        return False
+    if isinstance(condition, EQ) and _equate(values, equal, condition, scope, numbers):
+        return True
+    if isinstance(condition, And):
+        for part in (condition.a, condition.b):
+            if not numbers.value(part, scope):
+                return _repair(values, equal, part, scope, numbers)
+    return _move(values, equal, condition, scope, numbers)
+
+
+def _equate(
+    values: dict[str, Number],
+    equal: dict[str, set[str]],
+    condition: EQ,
+    scope: Scope | None,
+    numbers: Numbers,
+) -> bool:
+    """Makes an equation hold a side of which is one of the values."""
     for side, other in ((condition.a, condition.b), (condition.b, condition.a)):
         if isinstance(side, Variable) and side.name in values:
             same = equal.setdefault(side.name, {side.name})
@@ -79,6 +99,56 @@ def _repair(
                     equal[name] = same
             return True
     return False
+
+
+def _move(
+    values: dict[str, Number],
+    equal: dict[str, set[str]],
+    condition: Expr,
+    scope: Scope | None,
+    numbers: Numbers,
+) -> bool:
+    """Moves one of the values as far as a comparison of sums of them lacks.
+
+    An extent rather than another: what a promise or a tile asks for is mostly a size.
+    """
+    if type(condition) not in (EQ, LE, LT, GE, GT):
+        return False
+    sides: Any = condition
+    more, less = (sides.b, sides.a) if isinstance(condition, EQ | LE | LT) else (sides.a, sides.b)
+    if not is_index_type(more.type):
+        return False
+    lacks = numbers.value(less, scope) - numbers.value(more, scope)
+    lacks += isinstance(condition, LT | GT)
+    form = linear_of(simplify(_expand(more - less, scope, {})))
+    candidates = [
+        (".extent." not in atom.name, atom.name, by)
+        for atom, by in form.terms.items()
+        if isinstance(atom, Variable) and atom.name in values and abs(by) == 1
+    ]
+    for is_no_extent, name, by in sorted(candidates):
+        value = values[name] + by * lacks
+        if is_no_extent or value >= 1:
+            for other in equal.get(name, {name}):
+                values[other] = value
+            return True
+    return False
+
+
+def _expand(e: Expr, scope: Scope | None, known: dict[tuple[Scope | None, Expr], Expr]) -> Expr:
+    """The expression in terms of what comes from outside, as far as it does, for `_move`."""
+    found = known.get((scope, e))
+    if found is not None:
+        return found
+    binding = scope.find(e.name) if isinstance(e, Variable) and scope is not None else None
+    result: Any = e
+    if binding is not None and binding.value is not None:
+        result = _expand(binding.value, binding.outer, known)
+    elif e.children():
+        children: list[Any] = [_expand(c, scope, known) for c in e.children()]  # type: ignore[arg-type]
+        result = e.with_children(children)
+    known[scope, e] = result
+    return result  # type: ignore[no-any-return]
 
 
 def _draw_values(

@@ -1,6 +1,6 @@
 """Makes a failing program smaller: fewer lines, simpler expressions, smaller extents.
 
-python -m tests.differential.reduce SEED
+python -m tests.differential.reduce SEED [--stored]
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def reduce_program(program: Program, fails: Fails) -> Program:
 
 def main() -> int:
     """Reduces the program of a seed and prints its script."""
-    program = generate(Choices.from_seed(int(sys.argv[1])))
+    program = generate(Choices.from_seed(int(sys.argv[1])), "--stored" in sys.argv)
     with Judge() as judge:
         first = judge.judge(program)
         print(first.kind, first.message, file=sys.stderr)

@@ -235,3 +235,15 @@ def test_iterations_of_an_unrolled_loop_give_their_names_values_of_their_own() -
     g.split(xi, xio, xii, 2, hl.TailStrategy.Predicate).unroll(xii)
     f.compute_at(g, xio)
     _check(g, [18])
+
+
+def test_a_chain_in_place_whose_output_has_promised_bounds_is_checked() -> None:
+    x, y, yo, yi = hl.vars("x y yo yi")
+    f, g, h = hl.Func("f"), hl.Func("g"), hl.Func("h")
+    f[x, y] = hl.f32(x + y)
+    g[x, y] = f[x, y] * 2.0
+    h[x, y] = g[x, y]
+    h.bound(x, 0, 14)
+    f.compute_root()
+    g.compute_root().split(y, yo, yi, 3, hl.TailStrategy.RoundUp).unroll(yi)
+    _check(h, [14, 8])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bayplan.analysis.evaluate import Unknown
-from bayplan.ir.build import eq, ge, le
+from bayplan.ir.build import eq, ge, le, logical_and, lt
 from bayplan.ir.errors import BoundsError, ErrorSite
 from bayplan.ir.exprs import Expr
-from bayplan.ir.stmts import AssertStmt, Stmt
+from bayplan.ir.stmts import AssertStmt, LetStmt, Stmt
 from bayplan.ir.types import INT32
 from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.check_once import find_repeated
@@ -43,6 +43,19 @@ def test_calls_that_are_refused_are_not_tried() -> None:
         assert numbers.values["out.extent.0"] >= 16
         assert numbers.values["out.extent.0"] % 16 == 0
     assert not find_samples(checked(ge(extent, 16), le(extent, 15)))
+
+
+def test_comparisons_of_checks_hold() -> None:
+    # A promised region: the min is given from both sides, the extent from above and below.
+    low, extent = var("out.min.0"), var("out.extent.0")
+    last = var("last")
+    stmt = checked(
+        le(low, -1), ge(low + extent, 13), logical_and(ge(low, -1), le(last, 12)), lt(extent, 15)
+    )
+    samples = find_samples(LetStmt("last", low + extent - 1, stmt))
+    assert samples
+    for numbers in samples:
+        assert (numbers.values["out.min.0"], numbers.values["out.extent.0"]) == (-1, 14)
 
 
 def test_samples_are_the_same_each_time() -> None:
