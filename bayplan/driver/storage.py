@@ -11,8 +11,11 @@ from bayplan.driver.compile import CompiledPipeline, check_defined, compile_pipe
 from bayplan.driver.contexts import num_threads
 from bayplan.driver.externs import ask_extern
 from bayplan.driver.values import buffer_bounds, given_value, output_parameters
+from bayplan.ir.errors import MissingArgument
 from bayplan.language.buffer import Buffer
 from bayplan.language.function import Function
+from bayplan.lower.program import Argument
+from bayplan.storage.read_plan import names_in_sizes
 
 
 def storage(
@@ -76,6 +79,7 @@ def _size_values(
             bounds = buffer_bounds(destination[position])
         elif id(argument.source) in needed:
             bounds = needed[id(argument.source)]
+            _check_known(compiled, argument, bounds)
         else:
             buffer = given_value(argument, given)
             bounds = buffer_bounds(buffer)
@@ -86,3 +90,24 @@ def _size_values(
             values[f"{argument.name}.stride.{d}"] = stride
             stride *= max(extent, 1)
     return values
+
+
+def _check_known(
+    compiled: CompiledPipeline, argument: Argument, bounds: Sequence[tuple[int, int]]
+) -> None:
+    """Refuses an input that is not set, and of which nothing asks for elements, but for its size.
+
+    Raises:
+        MissingArgument: sizes of temporaries depend on the extent of such an input.
+    """
+    plan = compiled.program.plan
+    assert plan is not None
+    used = names_in_sizes(plan)
+    for d, (_, extent) in enumerate(bounds):
+        if extent <= 0 and f"{argument.name}.extent.{d}" in used:
+            raise MissingArgument(
+                f"sizes of temporaries depend on the extent of input buffer {argument.name} in "
+                f"dimension {d}, which is not known: the buffer was not set",
+                argument.where,
+                f"{argument.name}.set(...), or give it to storage(...)",
+            )

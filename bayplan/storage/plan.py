@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bayplan.ir.build import false
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.types import Type
@@ -41,11 +42,13 @@ class PlannedTemporary:
         group: the number of the bytes it has in the arena: members of one group follow each other
             in place.
         slots_of: for the slab of a parallel loop the name of the workers' arena in it.
+        output: name of the output in whose bytes it lives where `in_output` holds in the call; it
+            takes none of the arena then. "" for none.
     """
 
     __slots__ = (
         "name", "type", "extents", "padding", "condition", "kind", "life", "loops", "arena",
-        "member", "group", "slots_of",
+        "member", "group", "slots_of", "output", "in_output",
     )
 
     def __init__(
@@ -71,6 +74,8 @@ class PlannedTemporary:
         self.member = -1
         self.group = -1
         self.slots_of = ""
+        self.output = ""
+        self.in_output: Expr = false()
 
 
 class Arena:
@@ -153,7 +158,7 @@ class StoragePlan:
     def parts_of(self, arena: str) -> str:
         """What an arena is for, as a message says it: " (of f, g, h)"."""
         for found in self.arenas:
-            if found.name == arena:
+            if found.name == arena and found.temporaries[0].name != arena:
                 names = list(dict.fromkeys([t.name for t in found.temporaries]))
                 more = f" and {len(names) - 6} more" if len(names) > 6 else ""
                 return f" (of {', '.join(names[:6])}{more})"

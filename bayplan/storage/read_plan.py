@@ -7,7 +7,8 @@ from typing import Final
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
 from bayplan.ir.exprs import Expr
-from bayplan.storage.plan import Arena, PlannedTemporary
+from bayplan.ir.walk import free_variables
+from bayplan.storage.plan import Arena, PlannedTemporary, StoragePlan
 from bayplan.storage.requests import align_up
 
 WORKERS: Final = "workers()"
@@ -91,13 +92,25 @@ def size_for(
     workers: int,
     known: Mapping[str, ArenaNumbers],
 ) -> int:
-    """The bytes of a member of an arena; 0 where it is not needed."""
-    if not evaluate(member.condition, values):
+    """The bytes of the arena that a member takes; 0 where it is not needed, or in an output."""
+    if not evaluate(member.condition, values) or is_in_output(member, values):
         return 0
     if member.slots_of:
         slots = count_slots(member, values, workers)
         one = known[member.slots_of]
         return slots * align_up(one.bytes, one.arena.alignment)
+    return size_in_call(member, values)
+
+
+def is_in_output(member: PlannedTemporary, values: Mapping[str, Number]) -> bool:
+    """Whether a temporary has the bytes of an output in a call."""
+    return bool(member.output) and bool(evaluate(member.in_output, values))
+
+
+def size_in_call(member: PlannedTemporary, values: Mapping[str, Number]) -> int:
+    """The bytes of a temporary, wherever they are; 0 where it is not needed."""
+    if not evaluate(member.condition, values):
+        return 0
     elements = 1
     for extent in member.extents:
         elements *= max(int(evaluate(extent, values)), 0)
@@ -137,3 +150,16 @@ def merge_groups(
             begin, end, size = min(begin, found[0]), max(end, found[1]), max(size, found[2])
         groups[member.group] = (begin, end, size)
     return list(groups.values())
+
+
+def names_in_sizes(plan: StoragePlan) -> set[str]:
+    """The names of the call that sizes of temporaries in arenas depend on."""
+    values = dict(plan.lets)
+    waiting = [e for a in plan.arenas for t in a.temporaries for e in (*t.extents, t.condition)]
+    found: set[str] = set()
+    while waiting:
+        for name in free_variables(waiting.pop()) - found:
+            found.add(name)
+            if name in values:
+                waiting.append(values[name])
+    return found

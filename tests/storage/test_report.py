@@ -119,3 +119,18 @@ def test_a_report_cannot_be_changed() -> None:
         report.peak_bytes = 1
     with pytest.raises(KeyError, match=r"no temporary 'stage_9'; there are: stage_0\S*, stage_1"):
         report["stage_9"]
+
+
+def test_an_input_that_only_gives_a_size_must_be_there() -> None:
+    x = hl.Var("x")
+    table = hl.ImageParam(hl.Float(32), 1, "table")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x] = x * 2
+    r = hl.RDom([(0, table.dim(0).extent())])
+    g[x] = 0
+    g[x] += f[r]
+    f.compute_root().store_in(hl.MemoryType.Heap)
+    with pytest.raises(hl.MissingArgument, match=r"extent of input buffer table in dimension 0"):
+        g.storage([10])
+    table.set(hl.Buffer(hl.Float(32), [33]))
+    assert g.storage([10]).peak_bytes == 4 * 33
