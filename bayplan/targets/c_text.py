@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from bayplan.ir.types import Type
@@ -20,6 +21,8 @@ EQUAL: Final = 6
 BIT: Final = 7
 LOGIC: Final = 10
 CHOICE: Final = 12
+
+_WIDTH: Final = 100
 
 
 def wrap(text: Text, limit: int) -> str:
@@ -120,3 +123,19 @@ def string_literal(text: str) -> str:
 def comment(text: str) -> str:
     """A text that cannot end the comment it stands in."""
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")
+
+
+def break_list(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
+    """Lines of head, the items with commas between them, and tail; long ones are broken."""
+    whole = f"{indent}{head}{', '.join(items)}{tail}"
+    if len(whole) <= _WIDTH:
+        return [whole]
+    lines, line = [], indent + head
+    for i, item in enumerate(items):
+        text = item + (tail if i == len(items) - 1 else ",")
+        if len(line) + 1 + len(text) > _WIDTH and line.strip():
+            lines.append(line)
+            line = f"{indent}    {text}"
+        else:
+            line += text if line.endswith("(") else f" {text}"
+    return [*lines, line]
