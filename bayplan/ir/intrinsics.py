@@ -77,6 +77,8 @@ HOST: Final[dict[str, str]] = {
 
 STORAGE: Final[dict[str, str]] = {
     "offset_pointer": "(arena, bytes): handle, the address so many bytes behind the arena's begin",
+    "output_or_offset_pointer": "(condition, output, arena, bytes): handle, the address of the "
+    "output's first element where the condition holds, else as offset_pointer",
     "size_in_bytes": "(element bytes, padding, extent...): int64, (product of extents + padding) * "
     "element bytes, 0 where an extent is, -1 where there are more than 2^31 - 1 elements",
     "largest_over": "(loop, min, extent, value): the largest value over the loop; 0 where empty",

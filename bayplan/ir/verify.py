@@ -172,9 +172,17 @@ class _Verifier:
 
     def _address(self, address: Call) -> None:
         """An alias stands in the scope of its arena."""
-        arena, offset = address.args
-        if not address.is_intrinsic("offset_pointer") or type(arena) is not Variable:
-            self._fail("an alias is a call of offset_pointer with the name of an arena", address)
+        arena, offset = address.args[-2:]
+        if address.is_intrinsic("output_or_offset_pointer"):
+            condition, output = address.args[:2]
+            self._condition(condition)
+            if type(output) is not Variable:
+                self._fail("an alias of an output names it", address)
+            self._memory(output.name, None, address)  # type: ignore[attr-defined]
+        elif not address.is_intrinsic("offset_pointer"):
+            self._fail("an alias is a call of offset_pointer or output_or_offset_pointer", address)
+        if type(arena) is not Variable:
+            self._fail("an alias names its arena", address)
         if not self._allocated.get(arena.name):  # type: ignore[attr-defined]
             self._fail("the arena of an alias is allocated around it", address)
         self.expression(offset)

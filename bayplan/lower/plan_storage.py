@@ -21,12 +21,14 @@ from bayplan.ir.stmts import (
     Stmt,
 )
 from bayplan.ir.types import INT32, INT64, Handle, UInt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import Rewriter, iterate
+from bayplan.language.function import Function
 from bayplan.language.target import MOST_ALIGNMENT
 from bayplan.lower.context import Lowering
 from bayplan.lower.guard_temporaries import is_sanitized
 from bayplan.lower.names import func_of_storage
 from bayplan.lower.stored_once import is_stored_once
+from bayplan.storage.find_in_output import Output
 from bayplan.storage.lives import Life, find_lives
 from bayplan.storage.make_plan import Planned, make_plan
 from bayplan.storage.plan import Arena, PlannedTemporary
@@ -52,12 +54,45 @@ def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     planned = make_plan(
         lives, outside, title, lowering.unique_name, alignment,
         # With guards each temporary has bytes of its own while it lives.
-        lambda name: not is_sanitized(target) and is_stored_once(name, lowering), share=share,
+        lambda name: not is_sanitized(target) and is_stored_once(name, lowering),
+        outputs=_find_outputs(lowering), share=share,
     )
     lowering.plan = planned.plan
     if planned.plan.call_arena is None:
         return stmt
     return _Rewrite(planned, lives.lives, holders, lowering, alignment).run(stmt)
+
+
+def _find_outputs(lowering: Lowering) -> list[Output]:
+    """The outputs in whose bytes temporaries may live.
+
+    None with guards. None in a pipeline that others call, whose workspace is then known without
+    the strides of its output.
+    """
+    if is_sanitized(lowering.target) or lowering.regions is not None:
+        return []
+    if any(_leaves_elements(function) for function in lowering.env.values()):
+        # The output would keep the temporary's elements where it is not stored.
+        return []
+    found = []
+    for name in lowering.outputs:
+        function = lowering.env[name]
+        if function.init is None:
+            continue
+        once = is_stored_once(name, lowering)
+        for buffer in function.output_buffers:
+            inputs = [p.name for p in buffer.aliases]
+            found.append(Output(buffer.name, buffer.type, function.dimensions(), inputs, once))
+    return found
+
+
+def _leaves_elements(function: Function) -> bool:
+    """Whether the user left a value undefined, which is not stored."""
+    return any(
+        type(n) is Call and n.name == "undef"
+        for definition in function.stages()
+        for n in iterate(*definition.values)
+    )
 
 
 class _Holders:
@@ -246,10 +281,22 @@ class _Rewrite:
                 self.offsets[id(member)] = offset
 
     def _group_size(self, group: tuple[PlannedTemporary, ...]) -> Expr:
-        size = self._size(group[0])
+        size = self._size_in_arena(group[0])
         for member in group[1:]:
-            size = build.maximum(size, self._size(member))
-        return size if len(group) == 1 else self._let(f"{group[0].name}.shared.bytes", size)
+            size = build.maximum(size, self._size_in_arena(member))
+        if len(group) == 1 and not group[0].output:
+            return size
+        return self._let(f"{group[0].name}.{'shared' if len(group) > 1 else 'own'}.bytes", size)
+
+    def _size_in_arena(self, member: PlannedTemporary) -> Expr:
+        size = self._size(member)
+        if not member.output:
+            return size
+        return build.select(self._in_output(member), build.const(INT64, 0), size)
+
+    def _in_output(self, member: PlannedTemporary) -> Expr:
+        """Whether the member has the bytes of an output."""
+        return self._let(f"{member.name}.in_output", member.in_output)
 
     def _size(self, member: PlannedTemporary) -> Expr:
         if member.slots_of:
@@ -308,6 +355,9 @@ class _Rewrite:
             # It is taken outside of the loops around, so its life does not end in one.
             return _DropFree(s.name)(body)
         address = self._pointer(member.arena, self.offsets[id(member)])
+        if member.output:
+            choice = (self._in_output(member), Variable(Handle(), member.output), *address.args)
+            address = Call(Handle(), "output_or_offset_pointer", choice, CallKind.INTRINSIC)
         return Allocate(
             s.name, s.type, s.memory_type, s.extents, s.condition, s.padding, body,
             self.alignment, address,

@@ -13,6 +13,7 @@ from typing import Final
 from bayplan.analysis.evaluate import Number, Unknown
 from bayplan.ir.errors import PlanError
 from bayplan.ir.stmts import Stmt
+from bayplan.storage.check_in_output import InOutput
 from bayplan.storage.check_in_place import InPlace
 from bayplan.storage.check_numbers import Numbers, most, with_slot
 from bayplan.storage.check_relations import Place, Relations
@@ -45,9 +46,9 @@ def check_storage(
     if not any(use.arena for use in walk.uses):
         return
     samples = _Samples(stmt)
-    _Check(walk, samples, values, workers).run()
+    _Check(stmt, walk, samples, values, workers).run()
     if values is None and any(use.parallel_loops() for use in walk.uses if use.arena):
-        _Check(walk, samples, None, _MANY_WORKERS).run()
+        _Check(stmt, walk, samples, None, _MANY_WORKERS).run()
 
 
 class _Samples:
@@ -89,6 +90,7 @@ class _Range:
 class _Check:
     def __init__(
         self,
+        stmt: Stmt,
         walk: Walk,
         samples: Callable[[], list[Numbers]],
         values: Mapping[str, Number] | None,
@@ -101,11 +103,13 @@ class _Check:
             samples = lambda: [self.numbers]
         self.relations = Relations(samples)
         self.in_place = InPlace(walk, samples)
+        self.in_output = InOutput(stmt, walk, self.in_place, samples)
         self.arena_bytes: dict[Use, int | None] = {}
 
     def run(self) -> None:
         """Checks each alias, then each arena."""
         members: dict[Use, list[_Range]] = {}
+        outputs: dict[str, list[Use]] = {}
         for use in self.walk.uses:
             if use.arena is None:
                 continue
@@ -115,11 +119,15 @@ class _Check:
                     f"{use.name} is to be aligned to {use.node.alignment} bytes, but {use.base} "
                     f"is aligned to {use.arena.node.alignment}"
                 )
+            if use.output and use.kept()[0] < use.kept()[1]:
+                outputs.setdefault(use.output, []).append(use)
             found = self._range(use)
             if found is not None and found.kept[0] < found.kept[1]:
                 members.setdefault(use.arena, []).append(found)
         for ranges in members.values():
             self._check_arena(ranges)
+        for output, uses in outputs.items():
+            self.in_output.check(output, uses)
 
     def _check_workers(self, use: Use) -> None:
         parallel = use.parallel_loops()
@@ -167,6 +175,8 @@ class _Check:
 
     def _number_range(self, use: Use, arena_bytes: int | None) -> _Range | None:
         assert use.offset is not None
+        if use.output and self.numbers.value(use.in_output, use.scope):
+            return None
         begin, end = -1, -1
         for loops in most(self.numbers.iterations(use)):
             size = self.numbers.bytes_of(use.node, use.scope, loops)

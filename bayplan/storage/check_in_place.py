@@ -63,16 +63,24 @@ class InPlace:
                     return f"{why} at step {at}"
         depth = min(len(old.loops), len(new.loops))
         leaves = [self.walk.leaves[at] for at in stores]
-        why = self._stored_twice(leaves, new, depth)
-        return self._try_out(leaves, new, depth) if why else ""
+        return self.why_not_once(leaves, new.name, depth)
 
-    def _try_out(self, leaves: list[Leaf], new: Use, depth: int) -> str:
+    def why_not_once(self, leaves: list[Leaf], name: str, depth: int) -> str:
+        """Why these statements may store an element twice; "" where none does.
+
+        Args:
+            depth: loops further out than so many run for one iteration.
+        """
+        why = self.stored_twice(leaves, name, depth)
+        return self._try_out(leaves, name, depth) if why else ""
+
+    def _try_out(self, leaves: list[Leaf], name: str, depth: int) -> str:
         """Why not, found in sample calls, where the proof fails."""
         try:
             element = find_repeated(leaves, depth, self.samples())
         except Unknown as unknown:
             return f"{unknown.what} cannot be found without running the program"
-        return "" if element is None else f"element {element} of {new.name} is stored twice"
+        return "" if element is None else f"element {element} of {name} is stored twice"
 
     def _read_elsewhere(self, leaf: Leaf, old: Use, new: Use) -> str:
         """Why the statement that reads `old` is not one that replaces just what it reads."""
@@ -92,26 +100,26 @@ class InPlace:
                 return f"lanes of {old.name} go to other lanes of {new.name}"
         return ""
 
-    def _stored_twice(self, leaves: list[Leaf], new: Use, depth: int) -> str:
-        """Why some element of `new` may be stored more than once by these statements."""
+    def stored_twice(self, leaves: list[Leaf], name: str, depth: int) -> str:
+        """Why it is not proved that these statements store each element once at most."""
         digits: list[_Digit] = []
         base: Expr | None = None
         for leaf in leaves:
             found = self._digits(leaf, depth)
             if found is None:
-                return f"the index of {new.name} is no sum of loop variables times steps"
+                return f"the index of {name} is no sum of loop variables times steps"
             start, own = found
             if base is None:
                 base, digits = start, own
             elif base is not start or not _join(digits, own):
-                return f"several statements store {new.name}, perhaps the same element"
-        return "" if _are_apart(digits) else f"an element of {new.name} may be stored twice"
+                return f"several statements store {name}, perhaps the same element"
+        return "" if _are_apart(digits) else f"an element of {name} may be stored twice"
 
     def _digits(self, leaf: Leaf, depth: int) -> tuple[Expr, list[_Digit]] | None:
         """The index as a base plus a sum of counted steps, one a loop and one a lane."""
         store = leaf.node
         assert isinstance(store, Store)
-        index = self._expand(store.index, leaf.scope)
+        index = self.expand(store.index, leaf.scope)
         digits: list[_Digit] = []
         while index.type.lane_count > 1:
             if type(index) is not Ramp:
@@ -132,14 +140,15 @@ class InPlace:
             step = simplify(after - index)
             if not free_variables(step).isdisjoint(names):
                 return None
-            low, extent = [self._expand(e, leaf.scope) for e in (loop.node.min, loop.node.extent)]
+            low, extent = [self.expand(e, leaf.scope) for e in (loop.node.min, loop.node.extent)]
             if not (free_variables(low) | free_variables(extent)).isdisjoint(names):
                 return None
             digits.append(_Digit(loop.node.name, step, simplify(low), simplify(extent)))
         start = simplify(substitute(dict.fromkeys(names, zero), index))
         return start, digits
 
-    def _expand(self, e: Expr, scope: Scope | None) -> Expr:
+    def expand(self, e: Expr, scope: Scope | None) -> Expr:
+        """The expression with lets written out, as far as they do not depend on data."""
         key = (scope, e)
         found = self._expanded.get(key)
         if found is None:
@@ -149,9 +158,9 @@ class InPlace:
                 found = e
                 if value is not None and not any(type(n) is Load for n in iterate(value)):
                     assert binding is not None
-                    found = self._expand(value, binding.outer)
+                    found = self.expand(value, binding.outer)
             else:
-                children = [self._expand(c, scope) for c in e.children()]  # type: ignore[arg-type]
+                children = [self.expand(c, scope) for c in e.children()]  # type: ignore[arg-type]
                 same = all(x is y for x, y in zip(children, e.children(), strict=True))
                 found = e if same else e.with_children(children)
             self._expanded[key] = found

@@ -29,7 +29,7 @@ _TRANSPARENT: Final = frozenset(
 )
 
 
-class _NoText(Exception):
+class NoText(Exception):
     """An expression that depends on data, or has no form here."""
 
 
@@ -51,11 +51,11 @@ def find_repeated(
         seen: set[int] = set()
         try:
             for leaf in leaves:
-                repeated = _Nest(leaf, depth, numbers).run(seen)
+                repeated = NestOfStores(leaf, depth, numbers).run(seen)
                 if repeated is not None:
                     return repeated
             tried = True
-        except (Unknown, _NoText):
+        except (Unknown, NoText):
             continue
     if not tried:
         raise Unknown("the indices of its stores")
@@ -69,7 +69,7 @@ class _Repeated(Exception):
         self.element = element
 
 
-class _Nest:
+class NestOfStores:
     """The loops, lets and conditions around one store, as a Python function."""
 
     def __init__(self, leaf: Leaf, depth: int, numbers: Numbers) -> None:
@@ -95,6 +95,10 @@ class _Nest:
         except _Repeated as repeated:
             return repeated.element
         return None
+
+    def is_cut(self, seen: set[int]) -> bool:
+        """Whether there may be more elements than were looked at."""
+        return len(seen) >= _MOST_STORES
 
     def _line(self, text: str) -> None:
         self.lines.append(self.indent + text)
@@ -155,7 +159,7 @@ class _Nest:
         assert scope.value is not None
         try:
             text = self._text(scope.value, scope.outer, 0)
-        except _NoText:
+        except NoText:
             return
         self._line(f"if {text}:")
         self.indent += "    "
@@ -181,14 +185,14 @@ class _Nest:
             return self._variable(e, scope)
         if cls in _SIGNS or cls in _CALLS:
             if e.a.type.kind not in ("int", "uint"):
-                raise _NoText
+                raise NoText
             a, b = self._text(e.a, scope, lane), self._text(e.b, scope, lane)
             return f"{_CALLS[cls]}({a}, {b})" if cls in _CALLS else f"({a} {_SIGNS[cls]} {b})"
         if cls is E.Not:
             return f"(not {self._text(e.value, scope, lane)})"
         if cls is E.Cast and e.type.kind in ("int", "uint") and e.type.width >= 32:
             if e.value.type.kind not in ("int", "uint"):
-                raise _NoText
+                raise NoText
             return self._text(e.value, scope, lane)
         if cls is E.Select:
             condition = self._text(
@@ -205,18 +209,37 @@ class _Nest:
             return f"({base} + {stride} * {lane // inner})"
         if cls is E.Call and e.name in _TRANSPARENT:
             return self._text(e.args[0], scope, lane)
-        raise _NoText
+        raise NoText
 
     def _variable(self, e: E.Variable, scope: Scope | None) -> str:
         binding = None if scope is None else scope.find(e.name)
         if binding is not None:
             name = self.names.get(binding)
             if name is None:
-                raise _NoText
+                raise NoText
             return name
         if e.name not in self.numbers.values:
             raise Unknown(e.name)
         return f"({int(self.numbers.values[e.name])})"
+
+
+class NestOfDistance(NestOfStores):
+    """The same for a number that must be 0 in each lane of each execution of the store."""
+
+    def __init__(self, leaf: Leaf, distance: E.Expr, numbers: Numbers) -> None:
+        super().__init__(leaf, 0, numbers)
+        self.store = Store(self.store.name, self.store.value, distance, self.store.predicate)
+
+    def _store(self, lane: int) -> None:
+        saved = self.indent
+        if self.store.predicate is not None:
+            self._line(f"if {self._text(self.store.predicate, self.leaf.scope, lane)}:")
+            self.indent += "    "
+        self._line(f"at = {self._text(self.store.index, self.leaf.scope, lane)}")
+        self._line("if at: raise Repeated(at)")
+        self.indent = saved
+        self._line("stores -= 1")
+        self._line("if not stores: return")
 
 
 def _div(a: int, b: int) -> int:

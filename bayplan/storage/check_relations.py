@@ -133,6 +133,9 @@ class Relations:
         if isinstance(given, Max):
             return self._is_proved(use, place, given.a) or self._is_proved(use, place, given.b)
         if isinstance(given, Select):
+            in_output = self.expand(use.in_output, use.scope)
+            if use.output and given.condition is in_output:
+                return self._is_proved(use, place, given.false_value)
             return (
                 constant_value(given.false_value) == 0
                 and self._is_proved(use, place, given.true_value)
@@ -193,6 +196,8 @@ class Relations:
         assert arena is not None
         for numbers in self._find_samples():
             try:
+                if use.output and numbers.value(use.in_output, use.scope):
+                    continue
                 given = numbers.value(expression, arena.scope)
                 for loops in most(numbers.iterations(use)):
                     needed = _needed_bytes(numbers, use, place, loops)

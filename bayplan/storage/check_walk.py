@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bayplan.ir.build import logical_not
+from bayplan.ir.build import false, logical_not
 from bayplan.ir.errors import PlanError
 from bayplan.ir.exprs import Call, Expr, Load, Variable
 from bayplan.ir.memory import ForKind
@@ -127,7 +127,21 @@ class Use:
     @property
     def offset(self) -> Expr | None:
         """The bytes behind the begin of the arena; None where it is no alias."""
-        return None if self.node.address is None else self.node.address.args[1]
+        return None if self.node.address is None else self.node.address.args[-1]
+
+    @property
+    def output(self) -> str:
+        """Name of the output in whose bytes it may live instead; "" for none."""
+        address = self.node.address
+        if address is None or address.name != "output_or_offset_pointer":
+            return ""
+        return address.args[1].name  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def in_output(self) -> Expr:
+        """What holds where it lives in the output."""
+        address = self.node.address
+        return address.args[0] if address is not None and self.output else false()
 
     def kept(self) -> tuple[int, int]:
         """The positions at which no other may have its bytes, in the whole of the arena.
@@ -160,6 +174,10 @@ class Use:
 class Walk:
     """The occurrences of allocations and the positions of a final statement.
 
+    Attributes:
+        outside: of buffers of the call, the positions at which they are touched, and whether that
+            writes.
+
     Raises:
         PlanError: a temporary is used where it has no storage, or after the end of its life.
     """
@@ -171,6 +189,7 @@ class Walk:
         self._loops: tuple[Loop, ...] = ()
         self._names: dict[Expr, frozenset[str]] = {}
         self._outside: dict[str, int] = {}
+        self.outside: dict[str, list[tuple[int, bool]]] = {}
         self._walk(stmt, None)
         for use in self.uses:
             if use.name in self._outside:
@@ -236,10 +255,12 @@ class Walk:
             self._open[s.name] = hidden
 
     def _resolve(self, use: Use, address: Call) -> None:
-        base = address.args[0]
-        if address.name != "offset_pointer" or not isinstance(base, Variable):
+        base = address.args[-2]
+        known = address.name in ("offset_pointer", "output_or_offset_pointer")
+        if not known or not isinstance(base, Variable):
             raise PlanError(f"{use.name} has the address {address}, which is no place in an arena")
-        self._read(address.args[1], use.node, use.scope)
+        self._read(address.args[-1], use.node, use.scope)
+        self._read(use.in_output, use.node, use.scope)
         use.base = base.name
         use.arena = self._open.get(base.name)
         if use.arena is None:
@@ -284,6 +305,7 @@ class Walk:
         use = self._open.get(name)
         if use is None:
             self._outside.setdefault(name, at)
+            self.outside.setdefault(name, []).append((at, writes))
             return
         (use.writes if writes else use.reads).append(at)
         touched: Use | None = use

@@ -85,16 +85,22 @@ class Lives:
         lives: one entry an allocation, in program order.
         steps: what happens at each step, in a few words.
         leaves: by step, the statements and expressions in it that read or write memory.
+        places: by step, what is around each of these leaves.
     """
 
-    __slots__ = ("leaves", "lives", "steps")
+    __slots__ = ("leaves", "lives", "places", "steps")
 
     def __init__(
-        self, lives: list[Life], steps: list[str], leaves: dict[int, list[Node]]
+        self,
+        lives: list[Life],
+        steps: list[str],
+        leaves: dict[int, list[Node]],
+        places: dict[int, list[Place | None]],
     ) -> None:
         self.lives = lives
         self.steps = steps
         self.leaves = leaves
+        self.places = places
 
 
 class _Finder:
@@ -104,6 +110,7 @@ class _Finder:
         self.lives: list[Life] = []
         self.steps: list[str] = []
         self.leaves: dict[int, list[Node]] = {}
+        self.places: dict[int, list[Place | None]] = {}
         self.open: dict[str, Life] = {}
         self.place: Place | None = None
         self.loops: list[str] = []
@@ -157,7 +164,9 @@ class _Finder:
         self.steps.append(what + inside)
 
     def _keep(self, leaf: Node) -> None:
-        self.leaves.setdefault(len(self.steps) - 1, []).append(leaf)
+        step = len(self.steps) - 1
+        self.leaves.setdefault(step, []).append(leaf)
+        self.places.setdefault(step, []).append(self.place)
 
     def _read(self, e: Expr) -> None:
         """A let or condition that reads a temporary belongs to a step of its own."""
@@ -221,4 +230,4 @@ def find_lives(stmt: Stmt) -> Lives:
     """Numbers the steps of a final statement and finds the life of each allocation."""
     finder = _Finder()
     finder.walk(stmt)
-    return Lives(finder.lives, finder.steps, finder.leaves)
+    return Lives(finder.lives, finder.steps, finder.leaves, finder.places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bayplan.analysis.evaluate import Number, Unknown
 from bayplan.ir.build import constant_value, int32
@@ -10,13 +10,20 @@ from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import For, LetStmt
 from bayplan.ir.types import UInt
 from bayplan.ir.walk import free_variables
+from bayplan.storage.find_in_output import Output, find_in_output
 from bayplan.storage.find_in_place import find_in_place
 from bayplan.storage.lives import Life, Lives
 from bayplan.storage.placement import keep_placement
 from bayplan.storage.places import Place, loops_around
 from bayplan.storage.plan import Arena, PlannedTemporary, StoragePlan
 from bayplan.storage.plan_offsets import plan_offsets
-from bayplan.storage.read_plan import bind_lets, read_arenas, size_for
+from bayplan.storage.read_plan import (
+    ArenaNumbers,
+    bind_lets,
+    read_arenas,
+    size_for,
+    size_in_call,
+)
 from bayplan.storage.requests import Request
 from bayplan.storage.scopes import Scope, find_scopes
 from bayplan.storage.sizes import SizesOutside
@@ -54,6 +61,7 @@ def make_plan(
     alignment: int,
     stored_once: Callable[[str], bool],
     *,
+    outputs: Sequence[Output] = (),
     share: bool = True,
 ) -> Planned:
     """The plan of the heap temporaries of a statement.
@@ -65,9 +73,11 @@ def make_plan(
         unique_name: gives a name like the wanted one that nothing has.
         alignment: bytes that members are aligned to.
         stored_once: whether a temporary has each element stored at most once.
+        outputs: buffers of the call in which temporaries may live until they are stored.
         share: False leaves each temporary with memory of its own.
     """
-    return _Maker(lives, outside, title, unique_name, alignment, stored_once).run(share)
+    maker = _Maker(lives, outside, title, unique_name, alignment, stored_once, outputs)
+    return maker.run(share)
 
 
 class _Maker:
@@ -79,7 +89,9 @@ class _Maker:
         unique_name: Callable[[str], str],
         alignment: int,
         stored_once: Callable[[str], bool],
+        outputs: Sequence[Output],
     ) -> None:
+        self.outputs = outputs
         self.lives = lives
         self.sizes = SizesOutside({id(let) for let in outside})
         self.lets = tuple([(let.name, let.value) for let in outside])
@@ -127,8 +139,10 @@ class _Maker:
                 members.append(self._slab(inner.loop, arena))
         if not members:
             return None
+        groups = self._group(scope, members)
         if scope.loop is None:
-            single = len(members) == 1 and not members[0].slots_of
+            self._use_outputs(scope, groups)
+            single = len(members) == 1 and not members[0].slots_of and not members[0].output
             name = members[0].name if single else self.unique_name(f"{self.title}.arena")
             arena = Arena(name, "call", tuple(members), self.alignment)
         else:
@@ -137,7 +151,7 @@ class _Maker:
             arena = Arena(self.unique_name(f"{loop}.arena"), loop, tuple(members), self.alignment)
         for i, member in enumerate(members):
             member.arena, member.member = arena.name, i
-        arena.groups = self._group(scope, members)
+        arena.groups = groups
         for i, group in enumerate(arena.groups):
             for member in group:
                 member.group = i
@@ -180,6 +194,24 @@ class _Maker:
             group.append(member)
         return tuple([tuple(group) for group in groups])
 
+    def _use_outputs(
+        self, scope: Scope, groups: tuple[tuple[PlannedTemporary, ...], ...]
+    ) -> None:
+        """Notes which members may live in outputs."""
+        if all(_constant_bytes(m) is not None for group in groups for m in group):
+            # Programs that always take the same bytes are worth more: callers may reserve them.
+            return
+        lives = {self.result.members[life]: life for life in scope.lives}
+        chains = [[lives[m] for m in group] for group in groups if group[0] in lives]
+        extents = {life: member.extents for member, life in lives.items()}
+        outside = frozenset([name for name, _ in self.lets])
+        found = find_in_output(
+            self.lives, chains, extents, self.outputs, outside, self.stored_once
+        )
+        for life, place in found.items():
+            member = self.result.members[life]
+            member.output, member.in_output = place.output, place.condition
+
     def _place(self, arena: Arena) -> None:
         """Decides where the groups lie: numbers where all sizes are constants, else an order."""
         lives = [life_of(group) for group in arena.groups]
@@ -200,21 +232,22 @@ class _Maker:
         """Sizes of the groups in calls that are likely."""
         names: set[str] = set()
         for member in (*arena.temporaries, *[m for a in self.arenas for m in a.temporaries]):
-            for e in (*member.extents, member.condition):
+            for e in (*member.extents, member.condition, member.in_output):
                 names |= free_variables(e)
         for _, value in self.lets:
             names |= free_variables(value)
-        found = []
+        found: list[list[int]] = []
         for hint in _HINTS:
             values = bind_lets(self.lets, _sample(names, *hint))
             try:
                 known = read_arenas(self.arenas, values, _HINT_WORKERS)
-                found.append(
-                    [
-                        max([size_for(m, values, _HINT_WORKERS, known) for m in group])
+                for size in (size_for, _size_in_arena):
+                    sizes = [
+                        max([size(m, values, _HINT_WORKERS, known) for m in group])
                         for group in arena.groups
                     ]
-                )
+                    if sizes not in found:
+                        found.append(sizes)
             except Unknown:
                 continue
         return found
@@ -252,6 +285,18 @@ def _temporary(life: Life) -> PlannedTemporary:
         (life.begin, life.end),
         life.loops,
     )
+
+
+def _size_in_arena(
+    member: PlannedTemporary,
+    values: Mapping[str, Number],
+    workers: int,
+    known: Mapping[str, ArenaNumbers],
+) -> int:
+    """The bytes of a member that cannot live in an output."""
+    if member.output:
+        return size_in_call(member, values)
+    return size_for(member, values, workers, known)
 
 
 def _constant_bytes(member: PlannedTemporary) -> int | None:

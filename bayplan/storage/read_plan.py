@@ -50,6 +50,7 @@ def read_arenas(
 
     Raises:
         Unknown: a size depends on something that is not among the values.
+        AllocationTooLarge: the bytes do not fit 63 bits; the call would end with that too.
     """
     found: dict[str, ArenaNumbers] = {}
     values = {**values, WORKERS: workers}
@@ -58,7 +59,13 @@ def read_arenas(
         sizes = [size_for(m, values, workers, found) for m in members]
         if arena.placement is not None:
             shared = [max([sizes[m.member] for m in group]) for group in arena.groups]
-            places, total = arena.placement.place(shared)
+            try:
+                places, total = arena.placement.place(shared)
+            except OverflowError as error:
+                largest = max(range(len(members)), key=sizes.__getitem__)
+                raise AllocationTooLarge(
+                    f"{members[largest].name} needs {sizes[largest]} bytes; {error}"
+                ) from None
         else:
             assert arena.offsets is not None and arena.bytes is not None
             # Constant sizes have constant places, also of those that are not needed this time.

@@ -3,8 +3,8 @@
 What is alive together never overlaps: the storage plan sees to it and the checker proves it. C has
 one way of saying so that compilers believe, `restrict` on the parameters of a function. So each
 outermost loop nest in which no storage begins or ends becomes a function of the memory it touches.
-Two names for the same bytes, one of which takes them over in place, get no `restrict`; nor does an
-output that its user lets share bytes with an input.
+Two names for the same bytes, one of which takes them over in place, get no `restrict`; nor do an
+output, the temporaries that may live in it, and the inputs that its user lets share its bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.node import Node
 from bayplan.ir.walk import iterate
 from bayplan.targets.c_names import sanitise
-from bayplan.targets.c_text import comment
+from bayplan.targets.c_text import break_list, comment
 from bayplan.targets.c_writer import Writer
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def write_outlined(sw: StatementWriter, s: S.For) -> None:
     fails = inner.uses_done
     lines: list[Any] = [
         f"/* The loop over {comment(s.name)}. */",
-        f"static {'int32_t' if fails else 'void'} {name}({', '.join(declared)}) {{",
+        *break_list(f"static {'int32_t' if fails else 'void'} {name}(", declared, ") {", ""),
     ]
     lines += ["    int32_t status = 0;"] if fails else []
     lines.append(inner.lines)
@@ -91,13 +91,11 @@ def write_outlined(sw: StatementWriter, s: S.For) -> None:
     lines.append("    (void)ctx;")
     lines += ["    return status;"] if fails else []
     unit.functions.append([*lines, "}", ""])
-    call = f"{name}({', '.join(passed)});"
+    head = f"status = {name}(" if fails else f"{name}("
+    w.lines += break_list(head, passed, ");", "    " * w.depth)
     if fails:
-        w.line(f"status = {call}")
         w.line("if (status < 0) goto done;")
         w.uses_done = True
-    else:
-        w.line(call)
 
 
 def _restricted(emission: Emission, inner: Writer, s: S.For) -> set[str]:
@@ -122,7 +120,12 @@ def _sharing(emission: Emission, touched: set[str], s: Node) -> set[str]:
             if len(names) > 1:
                 shared |= names
     for argument in emission.program.arguments:
+        names = {argument.name}
         for other in emission.program.arguments:
             if other.source in getattr(argument.source, "aliases", ()):
-                shared |= {argument.name, other.name}
+                names.add(other.name)
+        for arena in plan.arenas if plan is not None else ():
+            names |= {t.name for t in arena.temporaries if t.output == argument.name}
+        if len(names & touched) > 1:
+            shared |= names
     return shared

@@ -109,27 +109,45 @@ def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
     """A pointer into an arena."""
     w = sw.w
     assert s.address is not None
-    arena, offset = s.address.args
+    arena, offset = s.address.args[-2:]
     assert isinstance(arena, E.Variable)
     found = w.lookup(arena.name)
     if found is None:
         raise InternalError(f"the arena {arena.name} of {s.name} is not allocated around it")
     scope = dict(w.scope)
     c_type = memory_type(s.type)
-    w.begin_statement(offset)
+    w.begin_statement(*s.address.args[:-2], offset)
+    in_output = _in_output(w, s.address)
     text = w.scalar(offset)[0]
     name = w.declare(s.name, f"{c_type} *", short=False)
     base = f"(char *){found.text}" if found.c_type != "char *" else found.text
-    place = guarded_place(sw, s, base if text == "0" else f"{base} + {text}")
+    place = guarded_place(sw, s, base if text in ("0", "INT64_C(0)") else f"{base} + {text}")
     w.line(f"/* {_describe(sw, s, f'in {arena.name}')} */")
-    w.line(f"{c_type} *const {name} = ({c_type} *)({place});")
+    output = f"{in_output[0]} ? {in_output[1]} : " if in_output else ""
+    w.line(f"{c_type} *const {name} = {output}({c_type} *)({place});")
     if marks_lives(sw.emission.program.target) and not _is_arena(s):
-        size = w.local("int64_t", _bytes_of_alias(w, s))[0]
+        size_text = _bytes_of_alias(w, s)
+        if in_output:
+            # The bytes are those of whoever gave the output.
+            size_text = f"{in_output[0]} ? 0 : ({size_text})"
+        size = w.local("int64_t", size_text)[0]
         sw.marks[s.name] = f"{string_literal(s.name)}, {size}, {name}"
         w.line(f"bp_mark(ctx, 1, {sw.marks[s.name]});")
     sw.write(s.body)
     release(sw, s.name)
     w.scope = scope
+
+
+def _in_output(w: Writer, address: E.Call) -> tuple[str, str] | None:
+    """The condition under which an alias is the begin of an output, and that output."""
+    if address.name != "output_or_offset_pointer":
+        return None
+    condition, output = address.args[:2]
+    assert isinstance(output, E.Variable)
+    found = w.lookup(output.name)
+    if found is None:
+        raise InternalError(f"the output {output.name} is no argument")
+    return wrap(w.scalar(condition), LOGIC - 1), found.text
 
 
 def marks_lives(target: Any) -> bool:

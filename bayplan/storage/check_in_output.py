@@ -1,0 +1,310 @@
+"""Whether a temporary may live in the bytes of an output until that is stored there.
+
+Shown here, or refused: where the alias's condition holds, the output is as large as the temporary
+and has no gaps; it is not touched before it is stored in place of the temporary; from then on the
+temporary is only read, by statements that store the output at the very element that they read; and
+no element is stored twice, or not at all. What cannot be proved is tried out in a few calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bayplan.analysis.evaluate import Unknown
+from bayplan.analysis.simplify import simplify
+from bayplan.ir import build
+from bayplan.ir.errors import PlanError
+from bayplan.ir.exprs import (
+    EQ,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Shuffle,
+    StringImm,
+    Variable,
+    VectorReduce,
+)
+from bayplan.ir.stmts import Stmt, Store
+from bayplan.ir.types import INT32, INT64
+from bayplan.ir.walk import Rewriter, iterate, substitute
+from bayplan.storage.check_in_place import InPlace
+from bayplan.storage.check_numbers import Numbers
+from bayplan.storage.check_once import NestOfDistance, NestOfStores, NoText
+from bayplan.storage.check_walk import Leaf, Use, Walk
+
+_FIELDS = ("min", "extent", "stride")
+
+
+class InOutput:
+    """Judges the temporaries of one walk that may live in outputs.
+
+    Args:
+        stmt: what was walked.
+        samples: gives the calls in which what cannot be proved is tried.
+    """
+
+    def __init__(
+        self, stmt: Stmt, walk: Walk, in_place: InPlace, samples: Callable[[], list[Numbers]]
+    ) -> None:
+        self.walk = walk
+        self.in_place = in_place
+        self.samples = samples
+        self.coinciding: dict[str, set[str]] = {}
+        for node in iterate(stmt):
+            if isinstance(node, Call) and node.name == "buffers_coincide":
+                a, b = [arg.value for arg in node.args if isinstance(arg, StringImm)]
+                self.coinciding.setdefault(a, set()).add(b)
+                self.coinciding.setdefault(b, set()).add(a)
+
+    def check(self, output: str, uses: Sequence[Use]) -> None:
+        """Refuses temporaries that destroy the output, one another, or an input."""
+        alive: list[Use] = []
+        for use in sorted(uses, key=lambda u: u.kept()):
+            why = _Judge(self, output, use).why_not()
+            if why:
+                raise PlanError(f"{use.name} may not live in the bytes of {output}: {why}")
+            begin = use.kept()[0]
+            alive = [other for other in alive if other.kept()[1] > begin]
+            for other in alive:
+                why = self.in_place.why_not(other, use)
+                if why:
+                    raise PlanError(
+                        f"bytes of {output} are given to {other.name} and {use.name} at once: {why}"
+                    )
+            alive.append(use)
+
+    def calls(self, use: Use) -> list[Numbers]:
+        """The sample calls in which the temporary lives in the output."""
+        found = []
+        for numbers in self.samples():
+            try:
+                if numbers.value(use.in_output, use.scope):
+                    found.append(numbers)
+            except Unknown:
+                continue
+        return found
+
+
+class _Judge:
+    """Judges one temporary."""
+
+    def __init__(self, outputs: InOutput, output: str, use: Use) -> None:
+        self.outputs = outputs
+        self.walk = outputs.walk
+        self.output = output
+        self.use = use
+        condition = outputs.in_place.expand(use.in_output, use.scope)
+        # What is 0 where the condition holds.
+        self.zeros = [_narrow(e.a) - _narrow(e.b) for e in _conjuncts(condition)]
+        self.extents = [
+            _narrow(outputs.in_place.expand(e, use.scope)) for e in use.node.extents
+        ]
+        self.fields: dict[str, Expr] = {}
+        stride: Expr = build.int32(1)
+        for d, extent in enumerate(self.extents):
+            self.fields[f"{output}.stride.{d}"] = stride
+            stride = build.mul(stride, extent)
+
+    def why_not(self) -> str:
+        """Why the temporary may not live in the output; "" where it may."""
+        use, output = self.use, self.output
+        if use.loops:
+            return f"it is allocated in the loop {use.loops[-1].node.name}"
+        if use.node.padding:
+            return "it is larger than its elements"
+        begin, end = use.kept()
+        touches = self.walk.outside.get(output, [])
+        first = min([self._span(at)[0] for at, _ in touches], default=-1)
+        if first <= begin:
+            return f"{output} is touched at step {first}"
+        late = [at for at in use.writes if self._span(at)[1] > first]
+        if late:
+            return f"{use.name} is still written at step {late[0]}"
+        if any(not writes and self._span(at)[0] < end for at, writes in touches):
+            return f"{output} is read while {use.name} is kept"
+        return (
+            self._other_shape()
+            or self._read_elsewhere([at for at in use.reads if self._span(at)[1] > first])
+            or self._not_once([self.walk.leaves[at] for at, writes in touches if writes])
+            or self._inputs_destroyed(begin)
+        )
+
+    def _span(self, at: int) -> tuple[int, int]:
+        """The positions of all iterations of the loops that a position is in."""
+        loops = self.walk.leaves[at].loops
+        return (loops[0].begin, loops[0].end) if loops else (at, at + 1)
+
+    def _other_shape(self) -> str:
+        """Why the output may have another size, or gaps, where the condition holds."""
+        stride: Expr = build.int32(1)
+        for d, extent in enumerate(self.extents):
+            known = [(f"{self.output}.extent.{d}", extent)]
+            if d:
+                known.append((f"{self.output}.stride.{d}", stride))
+            for name, wanted in known:
+                if not self._follows(Variable(INT32, name) - wanted):
+                    return f"{name} may be other than {wanted}"
+            stride = build.mul(stride, extent)
+        return ""
+
+    def _follows(self, distance: Expr) -> bool:
+        """Whether it is 0 where the condition holds."""
+        if build.is_zero(simplify(distance)):
+            return True
+        return any(
+            build.is_zero(simplify(distance - zero)) or build.is_zero(simplify(distance + zero))
+            for zero in self.zeros
+        )
+
+    def _read_elsewhere(self, reads: list[int]) -> str:
+        """Why some statement that reads the temporary does not store the output just there."""
+        for at in reads:
+            leaf = self.walk.leaves[at]
+            store = leaf.node
+            if not isinstance(store, Store) or store.name != self.output:
+                return f"it is read at step {at} by a statement that does not store {self.output}"
+            why = self._other_element(leaf, self.use.name, self.fields, try_out=True)
+            if why:
+                return f"{why} at step {at}"
+        return ""
+
+    def _other_element(
+        self, leaf: Leaf, read: str, fields: Mapping[str, Expr], *, try_out: bool
+    ) -> str:
+        """Why a statement may read another element of `read` than the one that it stores."""
+        store = leaf.node
+        assert isinstance(store, Store)
+        for e in iterate(*store.children()):
+            if isinstance(e, Variable) and e.name == read:
+                return f"the address of {read} is taken"
+            if isinstance(e, Shuffle | VectorReduce):
+                return f"lanes of {read} go to other lanes of {store.name}"
+            if not isinstance(e, Load) or e.name != read:
+                continue
+            distance = self._element(store.index, leaf, fields) - self._element(
+                e.index, leaf, fields
+            )
+            distance = simplify(distance)
+            while isinstance(distance, Broadcast):
+                distance = distance.value
+            if self._follows(distance):
+                continue
+            if not try_out or not self._is_same_in_calls(leaf, store.index, e.index):
+                return f"{store.name} is stored at {store.index}, {read} is read at {e.index}"
+        return ""
+
+    def _element(self, index: Expr, leaf: Leaf, fields: Mapping[str, Expr]) -> Expr:
+        found = _narrow(self.outputs.in_place.expand(index, leaf.scope))
+        return substitute(fields, substitute(fields, found))
+
+    def _is_same_in_calls(self, leaf: Leaf, a: Expr, b: Expr) -> bool:
+        tried = False
+        wide = INT64 if a.type.lane_count == 1 else INT64.with_lanes(a.type.lane_count)
+        distance = build.cast(wide, a) - build.cast(wide, b)
+        for numbers in self.outputs.calls(self.use):
+            try:
+                if NestOfDistance(leaf, distance, numbers).run(set()) is not None:
+                    return False
+                tried = True
+            except (Unknown, NoText):
+                continue
+        return tried
+
+    def _not_once(self, leaves: list[Leaf]) -> str:
+        """Why the output may have an element that is stored twice or never."""
+        flat = [
+            _with_index(leaf, self._element(leaf.node.index, leaf, self.fields))
+            for leaf in leaves
+            if isinstance(leaf.node, Store)
+        ]
+        if len(flat) < len(leaves):
+            return f"{self.output} is written by other statements than stores"
+        proved = not self.outputs.in_place.stored_twice(flat, self.output, 0)
+        tried = False
+        for numbers in self.outputs.calls(self.use):
+            try:
+                seen: set[int] = set()
+                for leaf in leaves:
+                    nest = NestOfStores(leaf, 0, numbers)
+                    twice = nest.run(seen)
+                    if twice is not None:
+                        return f"element {twice} of {self.output} is stored twice"
+                size = numbers.bytes_of(self.use.node, self.use.scope, {})
+                if len(seen) < size // self.use.node.type.bytes() and not nest.is_cut(seen):
+                    return f"only {len(seen)} elements of {self.output} are stored"
+                tried = True
+            except (Unknown, NoText):
+                continue
+        return "" if proved or tried else f"{self.output} may be stored twice"
+
+    def _inputs_destroyed(self, begin: int) -> str:
+        """Why an input that may be the same buffer can be read after it was overwritten."""
+        use = self.use
+        for parameter in sorted(self.outputs.coinciding.get(self.output, ())):
+            late = [
+                at
+                for at, _ in self.walk.outside.get(parameter, [])
+                if self._span(at)[1] > begin
+            ]
+            if not late:
+                continue
+            dimensions = range(len(self.extents))
+            same: dict[str, Expr] = {
+                f"{parameter}.{field}.{d}": Variable(INT32, f"{self.output}.{field}.{d}")
+                for field in _FIELDS
+                for d in dimensions
+            }
+            for at in late:
+                leaf = self.walk.leaves[at]
+                if not isinstance(leaf.node, Store) or leaf.node.name != use.name:
+                    return f"{parameter} is read at step {at}, and may be the same buffer"
+                why = self._other_element(leaf, parameter, {**same, **self.fields}, try_out=False)
+                if why:
+                    return f"{why} at step {at}, and may be the same buffer"
+            stores = [self.walk.leaves[at] for at in use.writes]
+            why = self.outputs.in_place.why_not_once(stores, use.name, 0)
+            if why:
+                return why
+        return ""
+
+
+def _conjuncts(condition: Expr) -> list[EQ]:
+    """The equations that hold where the condition does."""
+    if isinstance(condition, And):
+        return _conjuncts(condition.a) + _conjuncts(condition.b)
+    return [condition] if isinstance(condition, EQ) and condition.a.type.kind == "int" else []
+
+
+class _Narrow(Rewriter):
+    """Leaves widths of integers out, so that sizes and indices can be compared."""
+
+    def rewrite_Cast(self, node: Cast) -> Any:
+        if node.type.kind == node.value.type.kind == "int" and node.type.width >= 32:
+            return self(node.value)
+        return self.rebuild(node)
+
+    def rewrite_Const(self, node: Const) -> Any:
+        small = node.type is INT64 and -(2**31) <= node.value < 2**31
+        return Const(INT32, node.value) if small else node
+
+    def rewrite_Variable(self, node: Variable) -> Any:
+        return Variable(node.type, node.name)
+
+
+def _narrow(e: Expr) -> Expr:
+    found: Expr = _Narrow()(e)
+    return found
+
+
+def _with_index(leaf: Leaf, index: Expr) -> Leaf:
+    store = leaf.node
+    assert isinstance(store, Store)
+    return Leaf(Store(store.name, store.value, index, store.predicate), leaf.loops, leaf.scope)
+
+
+__all__ = ["InOutput"]
