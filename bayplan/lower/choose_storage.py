@@ -8,10 +8,11 @@ from bayplan.ir import build
 from bayplan.ir.exprs import Expr, Load, Ramp
 from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.node import Node
-from bayplan.ir.stmts import Allocate, For, Stmt, Store
-from bayplan.ir.walk import Rewriter, free_variables, iterate
+from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt, Store
+from bayplan.ir.walk import Rewriter, iterate
 from bayplan.language.target import STACK_BUDGET_BYTES
 from bayplan.lower.context import Lowering
+from bayplan.storage.formula import names_of_size
 from bayplan.storage.plan import KindChoice
 
 REGISTER_BYTES: Final = 512
@@ -19,6 +20,13 @@ REGISTER_BYTES: Final = 512
 
 _ALIGNMENT = 64
 _DEVICE_LOOPS = (ForKind.GPUBlock, ForKind.GPUThread, ForKind.GPULane)
+_NOT_ON_HOSTS: Final = {
+    MemoryType.GPUShared: "not inside a loop over blocks of a GPU",
+    MemoryType.GPUTexture: "the target has no textures",
+    MemoryType.LockedCache: "the target has no locked cache",
+    MemoryType.VTCM: "the target has no VTCM",
+    MemoryType.Static: "only constant tables are static",
+}
 
 
 def choose_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -27,8 +35,9 @@ def choose_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     Auto becomes Register if the size is a small constant and all indices are constants, Stack if
     the size is a constant and all that is on the stack with it fits the budget (inner temporaries
     first, as they are made most often), else Heap. What a schedule asks for is kept; a Stack or
-    Register temporary without a constant size, or over the budget, becomes Heap and
-    `lowering.warnings` says why. There are no variable-length arrays.
+    Register temporary without a constant size, or over the budget, becomes Heap, as does one of
+    a kind that the host does not have, and `lowering.warnings` says why. There are no
+    variable-length arrays.
 
     Order: after unroll_loops and vectorize_loops, which make indices constant, allocations larger.
     """
@@ -43,6 +52,8 @@ class _Choose(Rewriter):
         self.lowering = lowering
         # Most bytes of stack alive at once in what was just rewritten.
         self.stack = 0
+        # What is bound around, for messages.
+        self.lets: dict[str, Expr] = {}
 
     def __call__(self, node: Node) -> Node:  # type: ignore[override]
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -61,6 +72,10 @@ class _Choose(Rewriter):
                 return node.with_children(children)
         return node
 
+    def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        self.lets[node.name] = node.value
+        return self.rebuild(node)  # type: ignore[return-value]
+
     def rewrite_For(self, node: For) -> Stmt:
         if node.kind in _DEVICE_LOOPS:
             self.stack = 0
@@ -73,7 +88,10 @@ class _Choose(Rewriter):
         inner = self.stack
         kind = node.memory_type
         self.lowering.kinds.setdefault(node.name, KindChoice(kind))
-        if kind in (MemoryType.Auto, MemoryType.Stack, MemoryType.Register):
+        if kind in _NOT_ON_HOSTS:
+            self._moved(node, _NOT_ON_HOSTS[kind])
+            kind = MemoryType.Heap
+        elif kind in (MemoryType.Auto, MemoryType.Stack, MemoryType.Register):
             size = _constant_bytes(node)
             kind = self._kind(node, size, inner)
             if kind is MemoryType.Stack and size is not None:
@@ -89,7 +107,7 @@ class _Choose(Rewriter):
         asked = node.memory_type
         if size is None:
             if asked is not MemoryType.Auto:
-                names = sorted(set().union(*[free_variables(e) for e in node.extents]))
+                names = names_of_size(node.extents, list(self.lets.items()))
                 self._moved(node, f"no upper bound for {', '.join(names)}")
             return MemoryType.Heap
         if asked is MemoryType.Register:

@@ -55,8 +55,14 @@ class Formulas:
         self.floor = floor
 
 
-def write_formulas(plan: StoragePlan) -> Formulas:
-    """The formulas of all temporaries of a plan and of the call, for the report."""
+def write_formulas(
+    plan: StoragePlan, in_outputs: frozenset[PlannedTemporary] = frozenset()
+) -> Formulas:
+    """The formulas of all temporaries of a plan and of the call, for the report.
+
+    Args:
+        in_outputs: temporaries that take no bytes of the call, as they live in an output's.
+    """
     with compilation():
         writer = _Writer(plan.lets)
         sizes = tuple([writer.size(t) for t in plan.temporaries])
@@ -70,7 +76,7 @@ def write_formulas(plan: StoragePlan) -> Formulas:
     if plan.call_arena is not None and not plan.unplanned:
         arenas = {a.name: a for a in plan.arenas}
         size_of = {id(t): text for t, text in zip(plan.temporaries, sizes, strict=True)}
-        sums = _Sums(arenas, slots, size_of)
+        sums = _Sums(arenas, slots, size_of, in_outputs)
         floor, exact = sums.of(arenas[plan.call_arena])
         if len(floor) > LONGEST:
             known = dict(writer.terms)
@@ -79,6 +85,15 @@ def write_formulas(plan: StoragePlan) -> Formulas:
                 floor, writer.terms = "", known
         peak = floor if exact else ""
     return Formulas(sizes, names, tuple(writer.terms.items()), peak, floor)
+
+
+def names_of_size(extents: Sequence[Expr], lets: Sequence[tuple[str, Expr]]) -> tuple[str, ...]:
+    """What a size depends on, in the words of the user, for messages.
+
+    Args:
+        lets: all that are bound around it, outermost first.
+    """
+    return _Writer(lets).names_of(extents)
 
 
 class _Writer:
@@ -102,8 +117,12 @@ class _Writer:
 
     def names(self, t: PlannedTemporary) -> tuple[str, ...]:
         """What its bytes depend on, in the words of the user."""
+        return self.names_of(t.extents)
+
+    def names_of(self, extents: Sequence[Expr]) -> tuple[str, ...]:
+        """What extents depend on, in the words of the user."""
         found: set[str] = set()
-        for extent in t.extents:
+        for extent in extents:
             found |= free_variables(self.expand(reintern(extent)))
         return tuple(sorted([user_name(name) for name in found]))
 
@@ -286,8 +305,13 @@ class _Sums:
     """Writes what arenas take in the names of their members."""
 
     def __init__(
-        self, arenas: Mapping[str, Arena], slots: Mapping[str, str], sizes: Mapping[int, str]
+        self,
+        arenas: Mapping[str, Arena],
+        slots: Mapping[str, str],
+        sizes: Mapping[int, str],
+        in_outputs: frozenset[PlannedTemporary],
     ) -> None:
+        self.in_outputs = in_outputs
         self.arenas = arenas
         self.slots = slots
         self.sizes = sizes
@@ -301,7 +325,10 @@ class _Sums:
         words, exact = {}, True
         groups: dict[int, list[PlannedTemporary]] = {}
         for member in arena.temporaries:
-            groups.setdefault(member.group, []).append(member)
+            if member not in self.in_outputs:
+                groups.setdefault(member.group, []).append(member)
+        if not groups:
+            return "0", True
         for group, members in groups.items():
             if members[0].slots_of:
                 words[group], same = self._slab(members[0], terms)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
+from bayplan.ir.errors import AllocationTooLarge
 from bayplan.ir.exprs import Expr
 from bayplan.ir.walk import free_variables
 from bayplan.storage.plan import Arena, PlannedTemporary, StoragePlan
@@ -112,6 +113,20 @@ def size_for(
 def is_in_output(member: PlannedTemporary, values: Mapping[str, Number]) -> bool:
     """Whether a temporary has the bytes of an output in a call."""
     return bool(member.output) and bool(evaluate(member.in_output, values))
+
+
+def find_in_outputs(
+    temporaries: Iterable[PlannedTemporary], values: Mapping[str, Number]
+) -> frozenset[PlannedTemporary]:
+    """The temporaries that have the bytes of an output in a call, as far as that is known."""
+    found = []
+    for temporary in temporaries:
+        try:
+            if is_in_output(temporary, values):
+                found.append(temporary)
+        except Unknown:
+            continue
+    return frozenset(found)
 
 
 def size_in_call(member: PlannedTemporary, values: Mapping[str, Number]) -> int:

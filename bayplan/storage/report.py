@@ -21,7 +21,9 @@ from bayplan.storage.read_plan import (
     ArenaNumbers,
     bind_lets,
     count_slots,
+    find_in_outputs,
     read_arenas,
+    size_in_call,
 )
 from bayplan.storage.requests import align_up
 
@@ -63,9 +65,11 @@ class Temporary(_Frozen):
         life_begin, life_end: half-open interval of steps.
         loops: names of the loops around it, outermost first.
         source: the user's line that defines its Func, or None.
-        arena: name of the arena its bytes are in; its own name where it has memory of its own.
+        arena: name of the arena its bytes are in, or of the output that it lives in until that is
+            stored; its own name where it has memory of its own.
         offset: bytes from the begin of the arena to its own, None on the stack.
-        shares: names of the temporaries whose bytes are the same ones at other steps.
+        shares: names of the temporaries whose bytes are the same ones at other steps, and of the
+            output.
         in_place_of: name of the temporary that it replaces element by element in the same bytes;
             "" for none.
         per_worker: whether each worker holds its own.
@@ -223,11 +227,13 @@ class StorageReport(_Frozen):
     def __len__(self) -> int:
         return len(self.temporaries)
 
-    def __getitem__(self, name: str) -> Temporary:
-        """The temporary of that name, or of the Func of that name.
+    def __getitem__(self, name: Any) -> Temporary:
+        """The temporary of that name, or of that Func or the Func of that name.
 
         The `$2` that keeps a Func apart from earlier ones of its name may be left out.
         """
+        if not isinstance(name, str):
+            name = name.name()
         for temporary in self.temporaries:
             if name in (temporary.name, temporary.func):
                 return temporary
@@ -321,7 +327,8 @@ class _Maker:
         # What the plan does not place is measured on the statement.
         self.heap = measure(stmt, values, HEAP, workers, plan.call_arena)
         self.stack = measure(stmt, values, ON_STACK, 1)
-        self.formulas = write_formulas(plan)
+        self.in_outputs = find_in_outputs(plan.temporaries, values)
+        self.formulas = write_formulas(plan, self.in_outputs)
         self.formula_of = {
             id(t): (text, names)
             for t, text, names in zip(
@@ -339,7 +346,11 @@ class _Maker:
 
     def run(self, pipeline: str) -> StorageReport:
         temporaries = tuple([self._temporary(t) for t in self.plan.temporaries])
-        arenas = [self._arena(a.name, a.scope) for a in self.plan.arenas if a.name in self.numbers]
+        arenas = [
+            self._arena(a.name, a.scope)
+            for a in self.plan.arenas
+            if a.name in self.numbers and not self.in_outputs.issuperset(a.temporaries)
+        ]
         arenas.sort(key=lambda arena: arena.life_begin)  # an arena stays before those in it
         call = self.numbers.get(self.plan.call_arena or "")
         call_bytes = call.bytes if call is not None else 0
@@ -406,7 +417,15 @@ class _Maker:
         copies, offset = 1, None
         shares: tuple[str, ...] = ()
         replaced = ""
-        if numbers is not None:
+        arena = (t.arena or t.name) if t.kind is MemoryType.Heap else "stack"
+        if t in self.in_outputs:
+            arena, offset, size = t.output, 0, size_in_call(t, self.values)
+            others = [o for o in self.in_outputs if o.output == t.output and o is not t]
+            others.sort(key=lambda other: other.life)
+            before = [o.name for o in others if o.group == t.group and o.life < t.life]
+            replaced = before[-1] if before else ""
+            shares = (t.output, *[other.name for other in others])
+        elif numbers is not None:
             replaced = _find_replaced(t, numbers)
             size, offset = numbers.sizes[t.member], numbers.offsets[t.member]
             shares = self._find_shares(t)
@@ -430,7 +449,7 @@ class _Maker:
             life_end=t.life[1],
             loops=t.loops,
             source=where,
-            arena=(t.arena or t.name) if t.kind is MemoryType.Heap else "stack",
+            arena=arena,
             offset=offset,
             shares=shares,
             in_place_of=replaced,

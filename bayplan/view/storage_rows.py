@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bayplan.ir.memory import MemoryType
+
 COLUMNS = (
     "temporary", "kind", "type", "extents", "bytes", "life", "place", "inside", "line",
 )  # fmt: skip
@@ -124,6 +126,8 @@ def format_place(temporary: Any, letters: dict[str, str]) -> str:
     if temporary.kind in ("stack", "register", "static"):
         return ""
     letter = letters.get(str(temporary.arena))
+    if temporary.arena in temporary.shares:
+        return f"in {temporary.arena}"  # an output
     if letter is None or temporary.offset is None:
         return "own memory"
     return f"{letter} + {temporary.offset:,}"
@@ -137,8 +141,7 @@ def format_kind_note(temporary: Any) -> str:
 
 
 def _kind_name(kind: Any) -> str:
-    text = str(kind)
-    return "GPUShared" if text == "gpushared" else text[:1].upper() + text[1:]
+    return MemoryType(kind).name
 
 
 def format_names(names: Sequence[str], most: int) -> str:

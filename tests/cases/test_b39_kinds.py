@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import bayplan as hl
@@ -73,7 +74,8 @@ def test_a_temporary_without_a_bound_leaves_the_stack() -> None:
     near[x] = x * 2
     out[x] = near[x] + near[x + 1]
     near.compute_root().store_in(hl.MemoryType.Stack)
-    with pytest.warns(RuntimeWarning, match="asked Stack, got Heap"):
+    words = r"near: asked Stack, got Heap: no upper bound for unbounded\.extent\[0\]$"
+    with pytest.warns(RuntimeWarning, match=words):
         (t,) = hl.Pipeline(out).storage([500])
     assert (t.kind, t.asked, t.bytes) == ("heap", "stack", 501 * 4)
     assert t.why == "no upper bound for unbounded.extent[0]"
@@ -82,3 +84,21 @@ def test_a_temporary_without_a_bound_leaves_the_stack() -> None:
 def test_a_negative_budget_is_refused() -> None:
     with pytest.raises(BayplanError, match="-1"):
         hl.get_host_target().with_stack_budget(-1)
+
+
+@pytest.mark.parametrize("kind", ["GPUShared", "GPUTexture", "LockedCache", "VTCM", "Static"])
+def test_b39_kinds_that_the_host_has_not_become_heap(kind: str) -> None:
+    """They are planned, hoisted and counted as others are."""
+    x, y = hl.vars("x y")
+    a, out = hl.Func("a"), hl.Func("out")
+    a[x, y] = x + y
+    out[x, y] = a[x, y] + a[x + 1, y]
+    a.compute_at(out, y).store_in(getattr(hl.MemoryType, kind))
+    with pytest.warns(RuntimeWarning, match=f"asked {kind}, got Heap: "):
+        report = hl.Pipeline(out).storage([9, 7])
+    assert (report[a].kind, report.peak_bytes) == ("heap", 40)
+    assert report[a].why in str(report) and f"asked {kind}, got Heap" in str(report)
+    xs, ys = np.meshgrid(np.arange(9), np.arange(7))
+    assert np.array_equal(np.asarray(out.realize([9, 7])), 2 * (xs + ys) + 1)
+    counts = driver.context().counts
+    assert (counts.allocations, counts.peak_bytes) == (1, 40)

@@ -134,3 +134,16 @@ def test_an_input_that_only_gives_a_size_must_be_there() -> None:
         g.storage([10])
     table.set(hl.Buffer(hl.Float(32), [33]))
     assert g.storage([10]).peak_bytes == 4 * 33
+
+
+def test_bytes_beyond_63_bits_are_refused_as_the_call_refuses_them() -> None:
+    x, y = hl.vars("x y")
+    q = hl.Param(hl.Int(32), "q", 2**31 - 1)
+    wide, out = hl.Func("wide"), hl.Func("out")
+    wide[x, y] = x + y
+    out[x] = wide[x, q] + wide[x * q, 0]
+    wide.compute_root()
+    with pytest.raises(hl.AllocationTooLarge, match=r"wide\S* needs \d+ bytes"):
+        hl.Pipeline(out).storage([100])
+    with pytest.raises(hl.AllocationTooLarge, match="wide"):
+        out.realize([100])
