@@ -72,11 +72,13 @@ def _size_values(
         if argument.kind == "scalar":
             values[argument.name] = given_value(argument, given)
             continue
+        buffer: Any = None  # one whose strides are known
         if argument.kind == "output_buffer" and not shaped:
             bounds = [(0, int(e)) for e in destination or []]
         elif argument.kind == "output_buffer":
             position = [p is argument.source for p in parameters].index(True)
-            bounds = buffer_bounds(destination[position])
+            buffer = destination[position]
+            bounds = buffer_bounds(buffer)
         elif id(argument.source) in needed:
             bounds = needed[id(argument.source)]
             _check_known(compiled, argument, bounds)
@@ -87,7 +89,8 @@ def _size_values(
         for d, (low, extent) in enumerate(bounds):
             values[f"{argument.name}.min.{d}"] = low
             values[f"{argument.name}.extent.{d}"] = extent
-            values[f"{argument.name}.stride.{d}"] = stride
+            given_stride = stride if buffer is None else int(buffer.dim(d).stride())
+            values[f"{argument.name}.stride.{d}"] = given_stride
             stride *= max(extent, 1)
     return values
 

@@ -235,7 +235,10 @@ def _bytes_in_words(emission: Emission, size: int | None) -> list[str]:
     if size is not None:
         lines.append(f"Bytes of each call: {size}")
     elif total:
+        inside = [t.name for t in plan.temporaries if t.output]
         lines.append(f"Bytes of a call: {'' if formulas.peak else 'at least '}{total}")
+        if inside:
+            lines.append(f"less {', '.join(inside)} where that fits into a dense output.")
     lines.append(f"{emission.name}_workspace_bytes gives the number.")
     return lines
 

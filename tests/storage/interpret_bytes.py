@@ -75,11 +75,13 @@ class Interpreter:
         workers: int = 2,
         seed: int = 0,
         limit: int = 10**9,
+        donated: Mapping[str, str] | None = None,
     ) -> None:
         """
         Args:
             values: sizes and parameters by name.
             buffers: contents of inputs; bytes of outputs.
+            donated: by output the input that is the same buffer.
             workers: the most tasks of a parallel loop that run at once.
             seed: of the order of tasks.
             limit: elements stored before the run gives up.
@@ -101,6 +103,9 @@ class Interpreter:
             life.known, life.output = not isinstance(content, int), isinstance(content, int)
             if not isinstance(content, int):
                 life.memory.data[:] = content
+        self.donated = dict(donated or {})
+        for output, source in self.donated.items():
+            self.open[output].memory = self.open[source].memory
 
     def _begin(self, name: str, memory: Memory, offset: int, size: int) -> Life:
         life = Life(name, len(self.lives) + 1, memory, offset, size)
@@ -111,7 +116,12 @@ class Interpreter:
 
     def content(self, name: str) -> bytes:
         """The bytes of a buffer of the call."""
-        return bytes(self.open[name].memory.data)
+        life = self.open[name]
+        left = {self.lives[o - 1] for o in life.memory.owners if o not in (_NOBODY, life.number)}
+        if life.output and left:
+            names = ", ".join(sorted([other.name for other in left]))
+            raise Faulty(f"elements of {names} are left in {name}")
+        return bytes(life.memory.data)
 
     # Memory
 
@@ -145,7 +155,8 @@ class Interpreter:
             life, at = self._place(e.name, index, size)
             self._visit(life, at, size)
             owners = life.memory.owners[at : at + size]
-            if life.known or owners == [life.number] * size:
+            own = {life.number, _NOBODY} if life.known else {life.number}
+            if own.issuperset(owners):
                 result.append(struct.unpack_from(form, life.memory.data, at)[0])
             else:
                 result.append(Undefined(self._why(life, index, at, owners)))
@@ -205,10 +216,11 @@ class Interpreter:
 
     def _call(self, e: E.Call) -> Lanes | None:
         name = e.name
-        if name in ("buffer_is_bounds_query", "buffer_host_is_null", "buffers_overlap"):
+        if name in ("buffer_is_bounds_query", "buffer_host_is_null"):
             return [0]
-        if name == "buffers_coincide":
-            return [0]
+        if name in ("buffers_overlap", "buffers_coincide"):
+            output, source = [a.value for a in e.args if isinstance(a, E.StringImm)]
+            return [int(self.donated.get(output) == source)]
         if name == "size_in_bytes":
             args = [self.values.of(a)[0] for a in e.args]
             return [size_in_bytes(args[0], args[1], args[2:])]
@@ -319,12 +331,14 @@ class Interpreter:
 
     def _begin_alias(self, s: S.Allocate, size: int) -> Life:
         assert s.address is not None
-        base = s.address.args[0]
+        *choice, base, _ = s.address.args
         assert isinstance(base, E.Variable)
+        if choice and self._decide(choice[0]):
+            return self._begin_in_output(s, choice[1], size)
         arena = self.open.get(base.name)
         if arena is None or arena.freed:
             raise Faulty(f"{s.name} lies in {base.name}, which is not there")
-        offset = self._number(s.address.args[1])
+        offset = self._number(s.address.args[-1])
         if size and not 0 <= offset <= arena.size - size:
             raise Faulty(
                 f"{s.name} has the bytes [{offset}, {offset + size}) of {base.name}, which has "
@@ -333,6 +347,13 @@ class Interpreter:
         if size and offset % _alignment(s.type, s.alignment):
             raise Faulty(f"{s.name} is not aligned at {offset}")
         return self._begin(s.name, arena.memory, arena.offset + offset, size)
+
+
+    def _begin_in_output(self, s: S.Allocate, named: Any, size: int) -> Life:
+        output = self.open[named.name]
+        if size > output.size:
+            raise Faulty(f"{s.name} has {size} bytes of {named.name}, which has {output.size}")
+        return self._begin(s.name, output.memory, output.offset, size)
 
 
 def _alignment(t: Type, wanted: int) -> int:
