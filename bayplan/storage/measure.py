@@ -54,7 +54,7 @@ class Measured:
         peak_bytes: the largest sum of bytes held at one moment.
         sizes: by Allocate node, the largest size it takes, and the extents it takes it with.
         counts: by Allocate node, how many times it is made (None where it is not known).
-        exact: whether nothing depended on data.
+        exact: whether nothing depended on data, nor on which tasks hold memory at one moment.
     """
 
     __slots__ = ("counts", "exact", "peak_bytes", "sizes")
@@ -192,6 +192,9 @@ class _Meter:
             inner = inner_peaks[0] * at_once
         else:
             inner = sum(sorted(inner_peaks, reverse=True)[:at_once])
+        if at_once > 1 and inner:
+            # Whether all hold their memory at one moment is a matter of luck.
+            self.result.exact = False
         self.held = outer_held
         self.peak = max(outer_peak, outer_held + inner)
 

@@ -181,7 +181,8 @@ class StorageReport(_Frozen):
         stack_bytes: the largest sum of stack temporaries alive together, in one thread.
         workers: threads of a parallel loop that the numbers count on.
         steps: what happens at each step.
-        exact: False where a size depends on data, so that the numbers are bounds.
+        exact: False where the numbers are bounds: a size depends on data, or tasks of a parallel
+            loop take memory of their own, not all at one moment.
     """
 
     __slots__ = (

@@ -53,3 +53,24 @@ def test_the_report_asks_the_functions(inside: str, functions: ctypes.CDLL) -> N
     assert report.exact
     assert report.peak_bytes == counts.peak_bytes
     assert report.allocations == counts.allocations
+
+
+def test_memory_of_tasks_that_only_a_function_knows_is_a_bound(functions: ctypes.CDLL) -> None:
+    """Tasks take it for themselves, and whether all do at one moment is not known."""
+    hl = bayplan
+    x, y = hl.Var("x"), hl.Var("y")
+    g, f, h = hl.Func("g"), hl.Func("f"), hl.Func("h")
+    g[x, y] = x * 3 + y * 7
+    f.define_extern("ex_stencil", [g, 2], hl.Int(32), [x, y])
+    h[x, y] = f[x, y] + f[x, y + 1]
+    f.compute_at(h, y)
+    g.compute_at(h, y)
+    h.parallel(y)
+    one, four = (hl.Pipeline(h).storage([20, 10], workers=n) for n in (1, 4))
+    assert one.exact and not four.exact
+    assert four.peak_bytes == 4 * one.peak_bytes
+    assert "at most" in str(four) and "at most" not in str(one)
+    h.realize([20, 10])
+    counts = driver.context().counts
+    assert one.peak_bytes <= counts.peak_bytes
+    assert counts.allocations == one.allocations == four.allocations
