@@ -193,6 +193,8 @@ def _assemble(emission: Emission) -> None:
     _flatten(unit.functions, functions)
     body = "\n".join(functions)
     helpers = unit.helpers.text()
+    if "BP_MASKS" in helpers or "bp_leading(" in body:
+        parts.append((folder / "prelude_masks.c").read_text())
     if unit.need_overlap:
         parts.append((folder / "prelude_overlap.c").read_text())
     if "_half" in body or "half_" in helpers or "_half" in helpers:

@@ -12,6 +12,8 @@ from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir.types import Type
 from bayplan.targets.c_helpers import VectorType
+from bayplan.targets.c_masked import load_first, masked, store_first
+from bayplan.targets.c_ramps import find_ramp, leading_lanes
 from bayplan.targets.c_shuffles import merge_lanes
 from bayplan.targets.c_text import ADD, ATOM, BIT, CHOICE, Text, binary, call, cast, wrap
 from bayplan.targets.c_vectors import half, uniform
@@ -89,43 +91,6 @@ def memory_vector(t: Type, lanes: int) -> VectorType:
     return VectorType(t.kind, t.width, lanes)
 
 
-def find_ramp(w: Writer, index: E.Expr, first: int, lanes: int) -> tuple[E.Expr, E.Expr] | None:
-    """Base and stride when the lanes of the index are evenly spaced, else None."""
-    index = w.measure.resolve(index)
-    cls = type(index)
-    if cls is E.Ramp:
-        assert isinstance(index, E.Ramp)
-        inner = index.base.type.lane_count
-        step = first // inner
-        stride = index.stride
-        if inner == 1:
-            return build.add(index.base, build.mul(stride, build.const(stride.type, step))), stride
-        if first % inner + lanes > inner:
-            return None
-        found = find_ramp(w, index.base, first % inner, lanes)
-        outer = uniform(stride)
-        if found is None or outer is None:
-            return None
-        return build.add(found[0], build.mul(outer, build.const(outer.type, step))), found[1]
-    if cls is E.Broadcast:
-        assert isinstance(index, E.Broadcast)
-        inner = index.value.type.lane_count
-        if inner == 1:
-            return index.value, build.const(index.value.type, 0)
-        if first % inner + lanes > inner:
-            return None
-        return find_ramp(w, index.value, first % inner, lanes)
-    if cls is E.Add or cls is E.Sub:
-        assert isinstance(index, E.Binary)
-        a = find_ramp(w, index.a, first, lanes)
-        b = find_ramp(w, index.b, first, lanes) if a is not None else None
-        if a is None or b is None:
-            return None
-        make = build.add if cls is E.Add else build.sub
-        return make(a[0], b[0]), make(a[1], b[1])
-    return None
-
-
 def load_vector(w: Writer, e: E.Load, first: int, lanes: int) -> Text:
     """Consecutive lanes of a vector load; bools as bytes."""
     t = e.type
@@ -178,12 +143,15 @@ def _load_masked(
     lanes: int,
 ) -> Text:
     assert e.predicate is not None
-    m = w.mask(e.predicate, first, lanes, v.width)
     if ramp is not None and build.constant_value(ramp[1]) == 1:
-        name = w.helpers.masked("load", v, None)
-        return call(name, _address(w, e.name, ramp[0]), m)
+        count = leading_lanes(w, e.predicate, first, lanes)
+        if count is not None:
+            return call(load_first(w.helpers, v), _address(w, e.name, ramp[0]), count)
+        m = w.mask(e.predicate, first, lanes, v.width)
+        return call(masked(w.helpers, "load", v, None), _address(w, e.name, ramp[0]), m)
+    m = w.mask(e.predicate, first, lanes, v.width)
     index = w.vector_type(e.index.type, lanes)
-    name = w.helpers.masked("gather", v, index)
+    name = masked(w.helpers, "gather", v, index)
     return call(name, (_pointer(w, e.name), ATOM), w.vector(e.index, first, lanes), m)
 
 
@@ -266,13 +234,18 @@ def store_vector(
     ramp = find_ramp(w, index, first, lanes)
     step = None if ramp is None else build.constant_value(ramp[1])
     if predicate is not None and not _all_true(predicate):
-        m = w.mask(predicate, first, lanes, v.width)
-        if ramp is not None and step == 1:
-            helper = w.helpers.masked("store", v, None)
+        count = leading_lanes(w, predicate, first, lanes) if ramp and step == 1 else None
+        if ramp is not None and count is not None:
+            helper = store_first(w.helpers, v)
+            text = call(helper, _address(w, name, ramp[0]), value, count)
+        elif ramp is not None and step == 1:
+            m = w.mask(predicate, first, lanes, v.width)
+            helper = masked(w.helpers, "store", v, None)
             text = call(helper, _address(w, name, ramp[0]), value, m)
         else:
+            m = w.mask(predicate, first, lanes, v.width)
             indices = w.vector_type(index.type, lanes)
-            helper = w.helpers.masked("scatter", v, indices)
+            helper = masked(w.helpers, "scatter", v, indices)
             pointer = (_pointer(w, name), ATOM)
             text = call(helper, pointer, w.vector(index, first, lanes), value, m)
         w.line(text[0] + ";")

@@ -197,35 +197,6 @@ class Helpers:
             ),
         )
 
-    def masked(self, what: str, t: VectorType, index: VectorType | None) -> str:
-        """Loads, stores, gathers and scatters that leave out the lanes where the mask is 0."""
-        self.type(t)
-        mask = self.type(t.mask())
-        name = f"masked_{what}_{t.name}" + (f"_{index.name}" if index else "")
-        where = "i[k]" if index else "k"
-        parameter = f", {self.type(index)} i" if index else ""
-        if what in ("load", "gather"):
-            return self.function(
-                name,
-                lambda: (
-                    f"BP_INLINE {t.name} {name}"
-                    f"(const {t.element} *p{parameter}, {mask} m) {{\n"
-                    f"    {t.name} r = {{0}};\n"
-                    f"    for (int k = 0; k < {t.lanes}; k++)\n"
-                    f"        if (m[k]) r[k] = p[{where}];\n"
-                    "    return r;\n}"
-                ),
-            )
-        return self.function(
-            name,
-            lambda: (
-                f"BP_INLINE void {name}"
-                f"({t.element} *p{parameter}, {t.name} v, {mask} m) {{\n"
-                f"    for (int k = 0; k < {t.lanes}; k++)\n"
-                f"        if (m[k]) p[{where}] = v[k];\n}}"
-            ),
-        )
-
     # Lanes
 
     def all(self, t: VectorType) -> str:

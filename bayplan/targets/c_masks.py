@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bayplan.ir import exprs as E
 from bayplan.targets.c_helpers import VectorType
+from bayplan.targets.c_masked import leading
+from bayplan.targets.c_ramps import leading_lanes
 from bayplan.targets.c_text import (
     ADD,
     ATOM,
@@ -150,6 +152,10 @@ def _assemble(w: Writer, e: E.Expr, first: int, lanes: int, width: int) -> Text:
 def _variable(w: Writer, e: E.Variable, first: int, lanes: int, width: int) -> Text:
     pieces = w.variable(e).pieces
     assert pieces is not None, e.name
+    if pieces.leading:
+        count = leading_lanes(w, e, first, lanes)
+        assert count is not None
+        return call(leading(w.helpers, VectorType("int", width, lanes)), count)
     return _resize(w, take(w, pieces, first, lanes), lanes, pieces.mask_width, width)
 
 

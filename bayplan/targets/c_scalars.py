@@ -225,6 +225,8 @@ def _shuffle(w: Writer, e: E.Shuffle) -> Text:
         return w.scalar(w.measure.lane(source, at))
     pieces = w.variable(source).pieces
     assert pieces is not None
+    if pieces.leading:
+        return f"{at} < {pieces.leading}", ORDER
     for first, lanes, text in pieces.parts:
         if first <= at < first + lanes:
             if lanes == 1:

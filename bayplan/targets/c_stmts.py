@@ -22,6 +22,7 @@ from bayplan.targets.c_effects import failure
 from bayplan.targets.c_masks import mask_width
 from bayplan.targets.c_names import scalar_type
 from bayplan.targets.c_outline import is_stretch, write_outlined
+from bayplan.targets.c_ramps import count_first, holds_first
 from bayplan.targets.c_storage import allocate, clean_up, heap_declarations, release
 from bayplan.targets.c_text import ATOM, comment
 from bayplan.targets.c_writer import Binding, Pieces, Writer
@@ -89,6 +90,12 @@ class StatementWriter:
         w = self.w
         value = s.value
         t = value.type
+        if t.width == 1 and holds_first(w, value):
+            count = count_first(w, value, 0, (str(t.lane_count), ATOM))
+            name = w.fresh(f"{s.name}_lanes")
+            w.line(f"const int32_t {name} = {count[0]};")
+            w.scope[s.name] = Binding("", "", Pieces(t, [], 0, name))
+            return
         width = mask_width(w, value) if t.width == 1 else 0
         if width:
             w.measure.widest_bytes = max(w.measure.widest_bytes, width // 8)

@@ -31,14 +31,19 @@ Lines = list[Any]
 
 
 class Pieces:
-    """A vector value held in several C variables: (first lane, lanes, text)."""
+    """A vector value held in several C variables: (first lane, lanes, text).
 
-    __slots__ = ("mask_width", "parts", "type")
+    A mask that is set in its first lanes only is one variable instead, their number: `leading`.
+    """
 
-    def __init__(self, t: Type, parts: list[tuple[int, int, str]], mask_width: int = 0) -> None:
+    __slots__ = ("leading", "mask_width", "parts", "type")
+
+    def __init__(self, t: Type, parts: list[tuple[int, int, str]], mask_width: int = 0,
+                 leading: str = "") -> None:
         self.type = t
         self.parts = parts
         self.mask_width = mask_width
+        self.leading = leading
 
 
 class Binding:
@@ -191,6 +196,8 @@ class Writer:
             return None
         if outer.pieces is not None:
             t = outer.pieces
+            if t.leading:
+                self.captures[t.leading] = ("int32_t", t.leading)
             for first, lanes, text in t.parts:
                 self.captures[text] = (self._piece_type(t, lanes), text)
                 del first

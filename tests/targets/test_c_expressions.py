@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import random
 from typing import Any
@@ -336,6 +337,74 @@ def test_gathers_and_predicates() -> None:
 
     for t in (UInt(8), Int(16), Float(32), Int(64), BOOL):
         check(make, [t, Int(32), BOOL], [1, 3, 4, 8, 16, 32])
+
+
+@pytest.mark.parametrize("register_bytes", [16, 64])
+@pytest.mark.parametrize("t", [UInt(8), Int(16), Float(32), Int(64), BOOL, Float(16)], ids=str)
+def test_predicates_of_the_first_lanes(t: Type, register_bytes: int) -> None:
+    def make(a: E.Expr, i: E.Expr) -> list[E.Expr]:
+        n = a.type.lane_count
+        if n == 1:
+            return [a]
+        # A bound that the compiler does not know, in and around the range of the ramp.
+        bound = E.Load(Int(32), "in1", build.int32(n))
+        limit = E.Add(E.Mod(bound, build.int32(n + 3)), build.int32(9))
+        steps = E.Ramp(build.int32(10), build.int32(1), n)
+        limits = E.Broadcast(limit, n)
+        far = E.Broadcast(build.int32(2**31 - 1), n)
+        low = E.Ramp(build.int32(-(2**31)), build.int32(1), n)
+        predicates = [
+            E.LE(steps, limits), E.LT(steps, limits), E.GE(limits, steps), E.GT(limits, steps),
+            E.And(E.LT(steps, limits), E.LE(E.Ramp(limit, build.int32(1), n), limits)),
+            E.And(E.LE(steps, E.Broadcast(build.int32(11), n)), E.GT(limits, steps)),
+            E.LE(low, far), E.LE(steps, E.Broadcast(build.int32(-(2**31)), n)),
+            E.LT(steps, E.Broadcast(build.int32(12), n)), E.Not(E.LT(steps, limits)),
+        ]  # fmt: skip
+        ramp = E.Ramp(build.int32(3), build.int32(1), n)
+        name = E.Variable(BOOL.with_lanes(n), "p")
+        results: list[E.Expr] = []
+        for p in predicates:
+            load = E.Load(a.type, "in0", ramp, name)
+            results.append(E.Let("p", p, E.Select(name, load, const(a, 0))))
+        return results
+
+    check(make, [t, Int(32)], [1, 2, 3, 4, 8, 15, 16, 32], register_bytes=register_bytes)
+
+
+@pytest.mark.parametrize("register_bytes", [16, 64])
+@pytest.mark.parametrize("t", [UInt(8), Int(16), Float(32), Float(64), BOOL], ids=str)
+def test_stores_of_the_first_lanes(t: Type, register_bytes: int) -> None:
+    """A predicate that is bound by a statement and used by a load, a select and stores."""
+    for n in (3, 8, 32):
+        bound = E.Variable(Int(32), "bound")
+        p = E.Variable(BOOL.with_lanes(n), "p")
+        one = build.int32(1)
+        value = E.Load(t.with_lanes(n), "in", E.Ramp(build.int32(0), one, n), p)
+        other = E.Load(t.with_lanes(n), "in", E.Ramp(build.int32(0), one, n))
+        ones = E.Broadcast(build.const(t, 1), n)
+        body = build.block([
+            S.Store("out", value, E.Ramp(build.int32(1), one, n), p),
+            S.Store("picked", E.Select(p, other, ones), E.Ramp(build.int32(0), one, n)),
+        ])
+        steps, limit = E.Ramp(build.int32(0), one, n), E.Broadcast(bound, n)
+        program = S.LetStmt("p", E.LT(steps, limit), body)
+        emission = emit(
+            program,
+            [argument("input_buffer", "in", t), argument("scalar", "bound", Int(32)),
+             argument("output_buffer", "out", t), argument("output_buffer", "picked", t)],
+            register_bytes,
+        )
+        assert "store_first_" in emission.source
+        for m in (-5, 0, 1, n // 2 + 1, n, 2**31 - 1):
+            source = np.arange(n).astype(dtype(t)) + 1
+            if t.width == 1:
+                source[:] = 1
+            out, picked = np.zeros(n + 2, dtype(t)), np.zeros(n, dtype(t))
+            arrays = [make_buffer(x, t) for x in (source, out, picked)]
+            assert run(emission, [arrays[0], ctypes.c_int32(m), *arrays[1:]]) == 0
+            live = min(max(m, 0), n)
+            assert out.tolist() == [0, *source[:live].tolist(), *[0] * (n - live + 1)]
+            assert picked.tolist() == [*source[:live].tolist(), *[1] * (n - live)]
 
 
 @pytest.mark.parametrize("name", ["sqrt", "exp", "log", "floor", "ceil", "sin", "cos"])
