@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.ir import build
-from bayplan.ir.exprs import Expr, Load
-from bayplan.ir.node import Node
-from bayplan.ir.stmts import Allocate, Block, Free, LetStmt, ProducerConsumer, Stmt, Store
+from bayplan.ir.exprs import Expr
+from bayplan.ir.stmts import Allocate, Block, Free, LetStmt, ProducerConsumer, Stmt
 from bayplan.ir.walk import Rewriter
 from bayplan.lower.context import Lowering
-
-_NONE: frozenset[str] = frozenset()
+from bayplan.lower.storage_uses import StorageUses
 
 
 def free_early(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -24,30 +22,10 @@ def free_early(stmt: Stmt, lowering: Lowering) -> Stmt:
     return _FreeEarly()(stmt)
 
 
-class _Uses:
-    """The allocations each node reads or writes."""
-
-    def __init__(self) -> None:
-        self.known: dict[Node, frozenset[str]] = {}
-
-    def of(self, node: Any) -> frozenset[str]:
-        found = self.known.get(node)
-        if found is None:
-            found = _NONE
-            for child in node.children():
-                inner = self.of(child)
-                if not inner <= found:
-                    found = found | inner
-            if type(node) in (Load, Store) and node.name not in found:
-                found = found | {node.name}
-            self.known[node] = found
-        return found
-
-
 class _FreeEarly(Rewriter):
     def __init__(self) -> None:
         super().__init__()
-        self.uses = _Uses()
+        self.uses = StorageUses()
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)

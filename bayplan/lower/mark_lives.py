@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bayplan.ir import build
-from bayplan.ir.exprs import Call, CallKind, Expr, Load, StringImm
+from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
     Allocate,
@@ -16,14 +16,13 @@ from bayplan.ir.stmts import (
     LetStmt,
     ProducerConsumer,
     Stmt,
-    Store,
 )
 from bayplan.ir.types import INT32, INT64
 from bayplan.ir.walk import Rewriter
 from bayplan.lower.context import Lowering
 from bayplan.lower.guard_temporaries import guard_elements, has_guards, is_sanitized
+from bayplan.lower.storage_uses import StorageUses
 
-_NONE: Final[frozenset[str]] = frozenset()
 _AROUND: Final = (LetStmt, ProducerConsumer, Allocate, Atomic)
 
 
@@ -41,30 +40,10 @@ def mark_lives(stmt: Stmt, lowering: Lowering) -> Stmt:
     return marked
 
 
-class _Uses:
-    """The allocations that each node reads or writes."""
-
-    def __init__(self) -> None:
-        self.known: dict[Node, frozenset[str]] = {}
-
-    def of(self, node: Any) -> frozenset[str]:
-        found = self.known.get(node)
-        if found is None:
-            found = _NONE
-            for child in node.children():
-                inner = self.of(child)
-                if not inner <= found:
-                    found = found | inner
-            if type(node) in (Load, Store) and node.name not in found:
-                found = found | {node.name}
-            self.known[node] = found
-        return found
-
-
 class _Mark(Rewriter):
     def __init__(self) -> None:
         super().__init__()
-        self.uses = _Uses()
+        self.uses = StorageUses()
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -88,7 +67,7 @@ class _Mark(Rewriter):
 class _Life:
     """Puts the marks of one alias into its body."""
 
-    def __init__(self, uses: _Uses, name: str, size: Expr) -> None:
+    def __init__(self, uses: StorageUses, name: str, size: Expr) -> None:
         self.uses = uses
         self.name = name
         self.begins = Evaluate(_intrinsic(INT32, "begin_life", StringImm(name), size))
