@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayplan.analysis.evaluate import ASK, Number
+from bayplan.analysis.evaluate import ASK, Number, Unknown, evaluate
 from bayplan.driver.bounds import query_input_bounds
 from bayplan.driver.compile import CompiledPipeline, check_defined, compile_pipeline
 from bayplan.driver.contexts import num_threads
 from bayplan.driver.externs import ask_extern
 from bayplan.driver.values import buffer_bounds, given_value, output_parameters
 from bayplan.ir.errors import MissingArgument
+from bayplan.ir.exprs import Call
+from bayplan.ir.walk import iterate
 from bayplan.language.buffer import Buffer
 from bayplan.language.function import Function
 from bayplan.lower.program import Argument
-from bayplan.storage.read_plan import names_in_sizes
+from bayplan.storage.read_plan import bind_lets, names_in_sizes
 
 
 def storage(
@@ -40,6 +42,8 @@ def storage(
     values: dict[str, Any] = _size_values(functions, compiled, destination, given or {})
     # Sizes may be what C functions say.
     values[ASK] = ask_extern
+    if not _has_buffers(destination):
+        _grow_outputs(compiled, values)
     origins = {
         name: (origin.func, origin.where) for name, origin in compiled.program.origins.items()
     }
@@ -64,9 +68,9 @@ def _size_values(
     """The numbers that the program's prologue would read: fields of buffers, and scalars."""
     parameters = output_parameters(functions)
     needed = {id(p): box for p, box in query_input_bounds(functions, destination, None, given)}
+    shaped = _has_buffers(destination)
     if isinstance(destination, Buffer):
         destination = [destination]
-    shaped = bool(destination) and isinstance(destination[0], Buffer)
     values: dict[str, Number] = {}
     for argument in compiled.arguments:
         if argument.kind == "scalar":
@@ -93,6 +97,42 @@ def _size_values(
             values[f"{argument.name}.stride.{d}"] = given_stride
             stride *= max(extent, 1)
     return values
+
+
+def _has_buffers(destination: Any) -> bool:
+    """Whether the outputs are Buffers, not extents."""
+    if isinstance(destination, Buffer):
+        return True
+    return bool(destination) and isinstance(destination[0], Buffer)
+
+
+def _grow_outputs(compiled: CompiledPipeline, values: dict[str, Any]) -> None:
+    """Makes outputs as large as `realize` does: where tails write beyond what was asked for."""
+    program = compiled.program
+    assert program.plan is not None
+    outputs = [a for a in program.arguments if a.kind == "output_buffer"]
+    answers = {
+        (node.args[0].value, node.args[1].value): node.args[2:]
+        for node in iterate(program.body)
+        if type(node) is Call and node.name == "buffer_set_bounds"
+    }
+    known = bind_lets(program.plan.lets, values)
+    grown: dict[str, int] = {}
+    for output in outputs:
+        stride = 1
+        for d in range(output.dimensions):
+            low, extent = (int(known[f"{output.name}.{field}.{d}"]) for field in ("min", "extent"))
+            try:
+                begin, size = (int(evaluate(e, known)) for e in answers[output.name, d][:2])
+            except (Unknown, KeyError):
+                return
+            if low < begin or begin + size < low + extent:
+                return  # The call is refused.
+            grown[f"{output.name}.min.{d}"] = begin
+            grown[f"{output.name}.extent.{d}"] = size
+            grown[f"{output.name}.stride.{d}"] = stride
+            stride *= max(size, 1)
+    values.update(grown)
 
 
 def _check_known(

@@ -44,3 +44,22 @@ def test_several_values_grow_together() -> None:
     first, second = f.realize([5])
     assert np.asarray(first).tolist() == [0, 1, 2, 3, 4]
     assert np.asarray(second).tolist() == [0, 3, 6, 9, 12]
+
+
+@pytest.mark.parametrize("tail", [hl.TailStrategy.ShiftInwards, hl.TailStrategy.RoundUp])
+@pytest.mark.parametrize("sizes", [(5, 5), (1, 1), (17, 3), (8, 2)])
+def test_the_report_knows_that_outputs_grow(tail: hl.TailStrategy, sizes: tuple[int, ...]) -> None:
+    x, y = hl.vars("x y")
+    far, near, out = (hl.Func(name) for name in ("far", "near", "out"))
+    far[x, y] = x + y
+    near[x, y] = far[x, y] + far[x + 1, y]
+    out[x, y] = (near[x, y], near[x, y + 1])
+    far.compute_root().vectorize(x, 8)
+    near.compute_root().vectorize(x, 8)
+    out.vectorize(x, 8, tail)
+    report = hl.Pipeline(out).storage(sizes)
+    first, _ = out.realize(sizes)
+    xs, ys = np.meshgrid(np.arange(sizes[0]), np.arange(sizes[1]))
+    assert np.array_equal(first, 2 * (xs + ys) + 1)
+    counts = hl.memory.last_call()
+    assert report.exact and report.peak_bytes == counts.peak_bytes
