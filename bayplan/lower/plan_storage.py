@@ -55,7 +55,8 @@ def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
         lives, outside, title, lowering.unique_name, alignment,
         # With guards each temporary has bytes of its own while it lives.
         lambda name: not is_sanitized(target) and is_stored_once(name, lowering),
-        outputs=_find_outputs(lowering), share=share,
+        outputs=_find_outputs(lowering),
+        in_output=lambda name: _may_leave_heap(name, lowering), share=share,
     )
     lowering.plan = planned.plan
     if planned.plan.call_arena is None:
@@ -86,9 +87,15 @@ def _find_outputs(lowering: Lowering) -> list[Output]:
     return found
 
 
+def _may_leave_heap(name: str, lowering: Lowering) -> bool:
+    """Whether the schedule does not say `store_in(MemoryType.Heap)`, which is honoured."""
+    choice = lowering.kinds.get(name)
+    return choice is None or choice.asked is not MemoryType.Heap
+
+
 def _leaves_elements(function: Function) -> bool:
     """Whether the user left a value undefined, which is not stored."""
-    return any(
+    return function.init is not None and any(
         type(n) is Call and n.name == "undef"
         for definition in function.stages()
         for n in iterate(*definition.values)

@@ -8,6 +8,7 @@ no element is stored twice, or not at all. What cannot be proved is tried out in
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,6 @@ from bayplan.ir.errors import PlanError
 from bayplan.ir.exprs import (
     EQ,
     And,
-    Broadcast,
     Call,
     Cast,
     Const,
@@ -31,13 +31,15 @@ from bayplan.ir.exprs import (
 )
 from bayplan.ir.stmts import Stmt, Store
 from bayplan.ir.types import INT32, INT64
-from bayplan.ir.walk import Rewriter, iterate, substitute
+from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.storage.check_in_place import InPlace
 from bayplan.storage.check_numbers import Numbers
-from bayplan.storage.check_once import NestOfDistance, NestOfStores, NoText
+from bayplan.storage.check_once import NestOfDistance, NestOfStores, NoText, value_of_lane
 from bayplan.storage.check_walk import Leaf, Use, Walk
 
 _FIELDS = ("min", "extent", "stride")
+_POINTS = 12
+_FAR = 1 << 20
 
 
 class InOutput:
@@ -154,12 +156,13 @@ class _Judge:
 
     def _follows(self, distance: Expr) -> bool:
         """Whether it is 0 where the condition holds."""
-        if build.is_zero(simplify(distance)):
-            return True
-        return any(
-            build.is_zero(simplify(distance - zero)) or build.is_zero(simplify(distance + zero))
-            for zero in self.zeros
-        )
+        candidates = [distance]
+        for zero in self.zeros:
+            same = zero
+            if distance.type.lane_count > 1:
+                same = build.broadcast(zero, distance.type.lane_count)
+            candidates += [distance - same, distance + same]
+        return any(_is_zero(e) for e in candidates)
 
     def _read_elsewhere(self, reads: list[int]) -> str:
         """Why some statement that reads the temporary does not store the output just there."""
@@ -189,9 +192,6 @@ class _Judge:
             distance = self._element(store.index, leaf, fields) - self._element(
                 e.index, leaf, fields
             )
-            distance = simplify(distance)
-            while isinstance(distance, Broadcast):
-                distance = distance.value
             if self._follows(distance):
                 continue
             if not try_out or not self._is_same_in_calls(leaf, store.index, e.index):
@@ -271,6 +271,26 @@ class _Judge:
             if why:
                 return why
         return ""
+
+
+def _is_zero(e: Expr) -> bool:
+    """Whether an expression is 0 whatever its names stand for.
+
+    Products of sums are not all multiplied out by the simplifier; two polynomials that agree at a
+    few points drawn from many are the same.
+    """
+    if build.is_zero(simplify(e)):
+        return True
+    names = sorted(free_variables(e))
+    draw = random.Random(1)
+    try:
+        for _ in range(_POINTS):
+            numbers = Numbers({name: draw.randrange(-_FAR, _FAR) for name in names}, 1)
+            if any(value_of_lane(e, lane, numbers) for lane in range(e.type.lane_count)):
+                return False
+    except Unknown:
+        return False
+    return True
 
 
 def _conjuncts(condition: Expr) -> list[EQ]:

@@ -69,16 +69,73 @@ class _Repeated(Exception):
         self.element = element
 
 
-class NestOfStores:
+class _Text:
+    """Writes expressions as Python text.
+
+    Attributes:
+        names: what has a name in the text.
+    """
+
+    def __init__(self, numbers: Numbers) -> None:
+        self.numbers = numbers
+        self.names: dict[Scope, str] = {}
+
+    def _text(self, e: Any, scope: Scope | None, lane: int) -> str:
+        """The Python text of one lane."""
+        cls = type(e)
+        if cls is E.Const:
+            return f"({e.value})"
+        if cls is E.Variable:
+            return self._variable(e, scope)
+        if cls in _SIGNS or cls in _CALLS:
+            if e.a.type.kind not in ("int", "uint"):
+                raise NoText
+            a, b = self._text(e.a, scope, lane), self._text(e.b, scope, lane)
+            return f"{_CALLS[cls]}({a}, {b})" if cls in _CALLS else f"({a} {_SIGNS[cls]} {b})"
+        if cls is E.Not:
+            return f"(not {self._text(e.value, scope, lane)})"
+        if cls is E.Cast and e.type.kind in ("int", "uint") and e.type.width >= 32:
+            if e.value.type.kind not in ("int", "uint"):
+                raise NoText
+            return self._text(e.value, scope, lane)
+        if cls is E.Select:
+            condition = self._text(
+                e.condition, scope, lane if e.condition.type.lane_count > 1 else 0
+            )
+            a, b = self._text(e.true_value, scope, lane), self._text(e.false_value, scope, lane)
+            return f"({a} if {condition} else {b})"
+        if cls is E.Broadcast:
+            return self._text(e.value, scope, lane % e.value.type.lane_count)
+        if cls is E.Ramp:
+            inner = e.base.type.lane_count
+            base = self._text(e.base, scope, lane % inner)
+            stride = self._text(e.stride, scope, lane % inner)
+            return f"({base} + {stride} * {lane // inner})"
+        if cls is E.Call and e.name in _TRANSPARENT:
+            return self._text(e.args[0], scope, lane)
+        raise NoText
+
+    def _variable(self, e: E.Variable, scope: Scope | None) -> str:
+        binding = None if scope is None else scope.find(e.name)
+        if binding is not None:
+            name = self.names.get(binding)
+            if name is None:
+                raise NoText
+            return name
+        if e.name not in self.numbers.values:
+            raise Unknown(e.name)
+        return f"({int(self.numbers.values[e.name])})"
+
+
+class NestOfStores(_Text):
     """The loops, lets and conditions around one store, as a Python function."""
 
     def __init__(self, leaf: Leaf, depth: int, numbers: Numbers) -> None:
+        super().__init__(numbers)
         assert isinstance(leaf.node, Store)
         self.store = leaf.node
         self.leaf = leaf
-        self.numbers = numbers
         self.outside = {id(loop.node) for loop in leaf.loops[:depth]}
-        self.names: dict[Scope, str] = {}
         self.values: dict[str, int] = {}
         self.lines: list[str] = []
         self.indent = "    "
@@ -176,51 +233,18 @@ class NestOfStores:
         self._line("stores -= 1")
         self._line("if not stores: return")
 
-    def _text(self, e: Any, scope: Scope | None, lane: int) -> str:
-        """The Python text of one lane."""
-        cls = type(e)
-        if cls is E.Const:
-            return f"({e.value})"
-        if cls is E.Variable:
-            return self._variable(e, scope)
-        if cls in _SIGNS or cls in _CALLS:
-            if e.a.type.kind not in ("int", "uint"):
-                raise NoText
-            a, b = self._text(e.a, scope, lane), self._text(e.b, scope, lane)
-            return f"{_CALLS[cls]}({a}, {b})" if cls in _CALLS else f"({a} {_SIGNS[cls]} {b})"
-        if cls is E.Not:
-            return f"(not {self._text(e.value, scope, lane)})"
-        if cls is E.Cast and e.type.kind in ("int", "uint") and e.type.width >= 32:
-            if e.value.type.kind not in ("int", "uint"):
-                raise NoText
-            return self._text(e.value, scope, lane)
-        if cls is E.Select:
-            condition = self._text(
-                e.condition, scope, lane if e.condition.type.lane_count > 1 else 0
-            )
-            a, b = self._text(e.true_value, scope, lane), self._text(e.false_value, scope, lane)
-            return f"({a} if {condition} else {b})"
-        if cls is E.Broadcast:
-            return self._text(e.value, scope, lane % e.value.type.lane_count)
-        if cls is E.Ramp:
-            inner = e.base.type.lane_count
-            base = self._text(e.base, scope, lane % inner)
-            stride = self._text(e.stride, scope, lane % inner)
-            return f"({base} + {stride} * {lane // inner})"
-        if cls is E.Call and e.name in _TRANSPARENT:
-            return self._text(e.args[0], scope, lane)
-        raise NoText
 
-    def _variable(self, e: E.Variable, scope: Scope | None) -> str:
-        binding = None if scope is None else scope.find(e.name)
-        if binding is not None:
-            name = self.names.get(binding)
-            if name is None:
-                raise NoText
-            return name
-        if e.name not in self.numbers.values:
-            raise Unknown(e.name)
-        return f"({int(self.numbers.values[e.name])})"
+def value_of_lane(e: E.Expr, lane: int, numbers: Numbers) -> int:
+    """One lane of an expression without lets, with the values of the numbers.
+
+    Raises:
+        Unknown: a name has no value, or it depends on data.
+    """
+    try:
+        text = _Text(numbers)._text(e, None, lane)
+    except NoText:
+        raise Unknown(str(e)) from None
+    return int(eval(text, {"div": _div, "mod": _mod}))
 
 
 class NestOfDistance(NestOfStores):

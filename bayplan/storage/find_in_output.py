@@ -22,7 +22,6 @@ from bayplan.storage.lives import Life, Lives
 from bayplan.storage.places import Place, outward
 
 _FIELDS = ("min", "extent", "stride")
-_MOST_DISTANCES = 3
 
 
 class Output:
@@ -64,6 +63,7 @@ def find_in_output(
     outputs: Sequence[Output],
     outside: frozenset[str],
     stored_once: Callable[[str], bool],
+    allowed: Callable[[str], bool],
 ) -> dict[Life, InOutput]:
     """The temporaries of the call's scope that may live in an output.
 
@@ -74,11 +74,15 @@ def find_in_output(
         outputs: of the call.
         outside: names of the lets around the place where the call's arena is taken.
         stored_once: whether the temporary of that name has each element stored at most once.
+        allowed: whether its user lets it lie elsewhere than on the heap.
     """
     found: dict[Life, InOutput] = {}
     touches = _Touches(lives)
     taken: dict[str, list[tuple[int, int]]] = {}
-    for chain in chains:
+    for whole in chains:
+        chain = _allowed_end(whole, allowed)
+        if not chain:
+            continue
         for output in outputs:
             known = taken.setdefault(output.name, [])
             judge = _Judge(lives, touches, output, extents, outside, stored_once)
@@ -91,6 +95,13 @@ def find_in_output(
                 found.update(members)
                 break
     return found
+
+
+def _allowed_end(chain: Sequence[Life], allowed: Callable[[str], bool]) -> Sequence[Life]:
+    first = len(chain)
+    while first and allowed(chain[first - 1].name):
+        first -= 1
+    return chain[first:]
 
 
 class _Touch:
@@ -232,7 +243,8 @@ class _Judge:
                 if distance is None:
                     return False
                 distances[distance] = None
-        return len(distances) <= _MOST_DISTANCES
+        # Of two elements one is another than the one that is stored.
+        return len(distances) == 1
 
     def _strides(self, life: Life) -> dict[str, Expr]:
         """The output's strides where it has the shape of the temporary."""

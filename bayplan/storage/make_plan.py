@@ -62,6 +62,7 @@ def make_plan(
     stored_once: Callable[[str], bool],
     *,
     outputs: Sequence[Output] = (),
+    in_output: Callable[[str], bool] = lambda name: True,
     share: bool = True,
 ) -> Planned:
     """The plan of the heap temporaries of a statement.
@@ -74,9 +75,11 @@ def make_plan(
         alignment: bytes that members are aligned to.
         stored_once: whether a temporary has each element stored at most once.
         outputs: buffers of the call in which temporaries may live until they are stored.
+        in_output: whether the temporary of that name may.
         share: False leaves each temporary with memory of its own.
     """
-    maker = _Maker(lives, outside, title, unique_name, alignment, stored_once, outputs)
+    maker = _Maker(lives, outside, title, unique_name, alignment, stored_once)
+    maker.outputs, maker.in_output = outputs, in_output
     return maker.run(share)
 
 
@@ -89,9 +92,9 @@ class _Maker:
         unique_name: Callable[[str], str],
         alignment: int,
         stored_once: Callable[[str], bool],
-        outputs: Sequence[Output],
     ) -> None:
-        self.outputs = outputs
+        self.outputs: Sequence[Output] = ()
+        self.in_output: Callable[[str], bool] = lambda name: True
         self.lives = lives
         self.sizes = SizesOutside({id(let) for let in outside})
         self.lets = tuple([(let.name, let.value) for let in outside])
@@ -206,7 +209,7 @@ class _Maker:
         extents = {life: member.extents for member, life in lives.items()}
         outside = frozenset([name for name, _ in self.lets])
         found = find_in_output(
-            self.lives, chains, extents, self.outputs, outside, self.stored_once
+            self.lives, chains, extents, self.outputs, outside, self.stored_once, self.in_output
         )
         for life, place in found.items():
             member = self.result.members[life]

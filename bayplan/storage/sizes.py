@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from bayplan.analysis.bounds import bounds_of_expr_in_scope
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.monotonic import Monotonic, is_monotonic
 from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
-from bayplan.ir.build import constant_value, gt, int32, logical_and, true
+from bayplan.ir.build import (
+    constant_value,
+    gt,
+    int32,
+    is_const,
+    le,
+    logical_and,
+    minimum,
+    select,
+    true,
+)
 from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
 from bayplan.ir.stmts import For, LetStmt
 from bayplan.ir.walk import free_variables, iterate, substitute
 from bayplan.storage.lives import Life
 from bayplan.storage.places import Place, outward
+
+# Sizes of a call are found in microseconds: no more iterations of a loop are looked at for one.
+_MOST_ITERATIONS: Final = 256
 
 
 class SizesOutside:
@@ -111,4 +126,24 @@ def _without(e: Expr, around: Place) -> Expr | None:
         return simplify(substitute({node.name: last}, e))
     if direction is Monotonic.Decreasing:
         return simplify(substitute({node.name: first}, e))
-    return bounds_of_expr_in_scope(e, {node.name: Interval(first, last)}).max
+    bound = bounds_of_expr_in_scope(e, {node.name: Interval(first, last)}).max
+    if bound is None or constant_value(bound) is not None or _searches(e):
+        return bound
+    return _search(e, node, bound)
+
+
+def _searches(e: Expr) -> bool:
+    return any(type(n) is Call and n.name == "largest_over" for n in iterate(e))
+
+
+def _search(e: Expr, loop: For, bound: Expr) -> Expr:
+    """The largest value found by going through the iterations, where these are not many.
+
+    Intervals know nothing of what two coordinates have in common, so their bound may be far off.
+    """
+    count = minimum(loop.extent, _MOST_ITERATIONS)
+    args = (StringImm(loop.name), loop.min, count, e)
+    exact = Call(e.type, "largest_over", args, CallKind.PURE_INTRINSIC)
+    if constant_value(loop.extent) is not None:
+        return exact if is_const(le(loop.extent, _MOST_ITERATIONS), 1) else bound
+    return select(le(loop.extent, _MOST_ITERATIONS), minimum(exact, bound), bound)
