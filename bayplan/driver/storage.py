@@ -11,8 +11,9 @@ from bayplan.driver.compile import CompiledPipeline, check_defined, compile_pipe
 from bayplan.driver.contexts import num_threads
 from bayplan.driver.externs import ask_extern
 from bayplan.driver.values import buffer_bounds, given_value, output_parameters
+from bayplan.ir.build import constant_value
 from bayplan.ir.errors import MissingArgument
-from bayplan.ir.exprs import Call
+from bayplan.ir.exprs import Call, StringImm
 from bayplan.ir.walk import iterate
 from bayplan.language.buffer import Buffer
 from bayplan.language.function import Function
@@ -112,9 +113,11 @@ def _grow_outputs(compiled: CompiledPipeline, values: dict[str, Any]) -> None:
     assert program.plan is not None
     outputs = [a for a in program.arguments if a.kind == "output_buffer"]
     answers = {
-        (node.args[0].value, node.args[1].value): node.args[2:]
+        (name.value, constant_value(d)): bounds
         for node in iterate(program.body)
         if type(node) is Call and node.name == "buffer_set_bounds"
+        for name, d, *bounds in [node.args]
+        if isinstance(name, StringImm)
     }
     known = bind_lets(program.plan.lets, values)
     grown: dict[str, int] = {}
