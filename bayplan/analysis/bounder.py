@@ -459,11 +459,13 @@ class Bounder:
             return _map(a, lambda v: build.cast(t, v))
         if t.kind == "int" and t.width >= 32:
             # Taken not to overflow; a float is truncated, which keeps the order. But what is not
-            # bounded at all, or is known not to fit, may become any value.
-            low, high = constant_ends(a)
-            fits = [end is None or t.can_represent(int(end)) for end in (low, high)]
-            if source.kind != "float" and (a.min is None or a.max is None or not all(fits)):
-                return _EVERYTHING
+            # bounded at all, or by a number that does not fit, may become any value.
+            if source.kind != "float":
+                if a.min is None or a.max is None:
+                    return _EVERYTHING
+                ends = [build.constant_value(end) for end in (a.min, a.max)]
+                if not all(end is None or t.can_represent(int(end)) for end in ends):
+                    return _EVERYTHING
             return _map(a, lambda v: simplify(build.cast(t, v)))
         low, high = constant_ends(a)
         if low is not None and high is not None:

@@ -247,3 +247,15 @@ def test_a_chain_in_place_whose_output_has_promised_bounds_is_checked() -> None:
     f.compute_root()
     g.compute_root().split(y, yo, yi, 3, hl.TailStrategy.RoundUp).unroll(yi)
     _check(h, [14, 8])
+
+
+def test_a_mirror_of_which_only_the_inside_is_needed_has_bounds() -> None:
+    x, y = hl.vars("x y")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x, y] = x * 10 + y
+    mirror = hl.BoundaryConditions.mirror_interior(f, [(0, 7), (0, 6)])
+    # No y beyond the last, 5, is ever asked for.
+    g[x, y] = mirror[x, hl.clamp(y, 0, 3)]
+    mirror.compute_root()
+    f.compute_root()
+    _check(g, [9, 5])
