@@ -7,7 +7,12 @@ from typing import Any
 
 from bayplan.analysis.evaluate import ASK, Number, Unknown, evaluate
 from bayplan.driver.bounds import query_input_bounds
-from bayplan.driver.compile import CompiledPipeline, check_defined, compile_pipeline
+from bayplan.driver.compile import (
+    CompiledPipeline,
+    check_defined,
+    compile_pipeline,
+    default_target,
+)
 from bayplan.driver.contexts import num_threads
 from bayplan.driver.externs import ask_extern
 from bayplan.driver.values import buffer_bounds, given_value, output_parameters
@@ -40,7 +45,7 @@ def storage(
 
     check_defined(functions)
     compiled = compile_pipeline(functions, target)
-    values: dict[str, Any] = _size_values(functions, compiled, destination, given or {})
+    values: dict[str, Any] = _size_values(functions, compiled, destination, given or {}, target)
     # Sizes may be what C functions say.
     values[ASK] = ask_extern
     if not _has_buffers(destination):
@@ -65,10 +70,13 @@ def _size_values(
     compiled: CompiledPipeline,
     destination: Any,
     given: Mapping[int, Any],
+    target: Any,
 ) -> dict[str, Number]:
     """The numbers that the program's prologue would read: fields of buffers, and scalars."""
     parameters = output_parameters(functions)
-    needed = {id(p): box for p, box in query_input_bounds(functions, destination, None, given)}
+    # The question is put to compiled code, which may have to be that of another target.
+    asked = target if _runs_here(target) else None
+    needed = {id(p): box for p, box in query_input_bounds(functions, destination, asked, given)}
     shaped = _has_buffers(destination)
     if isinstance(destination, Buffer):
         destination = [destination]
@@ -98,6 +106,17 @@ def _size_values(
             values[f"{argument.name}.stride.{d}"] = given_stride
             stride *= max(extent, 1)
     return values
+
+
+def _runs_here(target: Any) -> bool:
+    """Whether code for the target runs on this machine."""
+    if target is None:
+        return True
+    from bayplan.build.ahead_of_time import target_flags
+
+    host = default_target()
+    same = (target.arch, target.bits, target.os) == (host.arch, host.bits, host.os)
+    return same and set(target_flags(target)) <= set(target_flags(host))
 
 
 def _has_buffers(destination: Any) -> bool:

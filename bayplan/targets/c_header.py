@@ -228,8 +228,10 @@ def _bytes_in_words(emission: Emission, size: int | None) -> list[str]:
     formulas = write_formulas(plan)
     lines = ["", "Temporaries, each but the last rounded up to a multiple of the alignment:"]
     for temporary, text in zip(plan.temporaries, formulas.sizes, strict=True):
-        if temporary.arena and not temporary.slots_of:
-            lines.append(f"  {temporary.name}: {text}")
+        line = f"  {temporary.name}: {text}"
+        # Loops in pieces have the temporaries inside once a piece.
+        if temporary.arena and not temporary.slots_of and line not in lines:
+            lines.append(line)
     lines += [f"  where {name} = {text}" for name, text in formulas.terms]
     total = formulas.peak or formulas.floor
     if size is not None:

@@ -23,3 +23,13 @@ def test_a_program_without_faults_does_not(recwarn: pytest.WarningsRecorder) -> 
     f.vectorize(x, 4)
     f.realize([8])
     assert not [w for w in recwarn if "bayplan" in str(w.filename) or w.filename == __file__]
+
+
+def test_a_report_says_what_holds_for_its_target(recwarn: pytest.WarningsRecorder) -> None:
+    x, wide, out = hl.Var("x"), hl.Func("wide"), hl.Func("out")
+    wide[x] = x * 3
+    out[x] = wide[x] + wide[29999 - x]
+    wide.compute_root().bound(x, 0, 30000).store_in(hl.MemoryType.Stack)
+    target = hl.get_host_target().with_stack_budget(1 << 17)
+    assert hl.Pipeline(out).storage([30000], target=target)["wide"].kind == "stack"
+    assert not [w for w in recwarn if "asked Stack" in str(w.message)]

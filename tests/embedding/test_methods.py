@@ -155,3 +155,18 @@ def test_features_become_flags() -> None:
     assert {"-mavx2", "-mfma", "-mf16c"} <= set(wide) and "-mavx512f" not in wide
     assert "-ffreestanding" in target_flags(hl.Target("x86-64-noos"))
     assert target_flags(hl.Target("arm-64-linux")) == []
+
+
+def test_a_header_lists_each_temporary_once(tmp_path: Path) -> None:
+    """Also where a loop is cut into pieces, each with its allocation."""
+    x, y, yo, yi = hl.vars("x y yo yi")
+    image = hl.ImageParam(hl.Float(32), 2, "in")
+    row, out = hl.Func("row"), hl.Func("out")
+    row[x, y] = image[x, y] * 2
+    out[x, y] = row[x, y] + row[x + 3, y]
+    row.compute_at(out, yo).store_in(hl.MemoryType.Heap)
+    out.split(y, yo, yi, 8, hl.TailStrategy.GuardWithIf).parallel(yo)
+    assert len(hl.Pipeline(out).storage([20, 20]).temporaries) > 1
+    out.compile_to_header(str(tmp_path / "rows.h"), [image], "rows")
+    lines = (tmp_path / "rows.h").read_text().splitlines()
+    assert len([line for line in lines if line.startswith(f" *   {row.name()}: 4 * ")]) == 1
