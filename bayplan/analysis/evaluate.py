@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bayplan.ir.build import euclidean_div, floor_mod
@@ -42,6 +42,12 @@ ASK: Final = "query_extern()"
 
 It is given the function's record and, for each argument, (min, extent) of each dimension or a
 number, and gives (min, extent) of all dimensions in order.
+"""
+
+SAMPLES: Final = "samples()"
+"""Among the values: how many iterations of a loop a search tries at most.
+
+For estimates alone: the answer can be too small.
 """
 
 
@@ -205,8 +211,11 @@ class _Evaluator:
     def _largest_over(self, e: Call) -> Number:
         loop, low, extent, value = e.args
         assert isinstance(loop, StringImm)
-        first = int(self(low))
-        at = range(first, first + int(self(extent)))
+        first, count = int(self(low)), int(self(extent))
+        most = int(self.values.get(SAMPLES, count))
+        at: Sequence[int] = range(first, first + count)
+        if count > most:
+            at = [*at[:: count // most + 1], at[-1]]
         found = [_Evaluator({**self.values, loop.value: i})(value) for i in at]
         return max(found, default=0)
 

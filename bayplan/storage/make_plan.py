@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bayplan.analysis.evaluate import Number, Unknown
+from bayplan.analysis.evaluate import SAMPLES, Number, Unknown
 from bayplan.ir.build import constant_value, int32
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import For, LetStmt
@@ -32,6 +32,7 @@ _INT32_MAX = 2**31 - 1
 # Sizes of the call that plans are made for: an image, a batch of small cells, a long vector.
 _HINTS = ((1024, 8), (64, 32), (100_000, 4))
 _HINT_WORKERS = 4
+_HINT_SAMPLES = 16
 
 
 class Planned:
@@ -186,16 +187,15 @@ class _Maker:
     ) -> tuple[tuple[PlannedTemporary, ...], ...]:
         """The members, those that follow each other in place together."""
         pairs = find_in_place(self.lives, scope.lives, self.stored_once)
-        group_of: dict[PlannedTemporary, list[PlannedTemporary]] = {}
-        groups: list[list[PlannedTemporary]] = []
+        groups: dict[PlannedTemporary, list[PlannedTemporary]] = {}
         old_of = {self.result.members[n]: self.result.members[o] for n, o in pairs.items()}
         for member in members:
-            old = old_of.get(member)
-            if old is None:
-                groups.append([])
-            group = group_of[member] = groups[-1] if old is None else group_of[old]
-            group.append(member)
-        return tuple([tuple(group) for group in groups])
+            # One that is stored further out comes before what it is computed from.
+            first = member
+            while first in old_of:
+                first = old_of[first]
+            groups.setdefault(first, []).append(member)
+        return tuple([tuple(sorted(g, key=lambda m: m.life)) for g in groups.values()])
 
     def _use_outputs(
         self, scope: Scope, groups: tuple[tuple[PlannedTemporary, ...], ...]
@@ -241,7 +241,7 @@ class _Maker:
             names |= free_variables(value)
         found: list[list[int]] = []
         for hint in _HINTS:
-            values = bind_lets(self.lets, _sample(names, *hint))
+            values = bind_lets(self.lets, {**_sample(names, *hint), SAMPLES: _HINT_SAMPLES})
             try:
                 known = read_arenas(self.arenas, values, _HINT_WORKERS)
                 for size in (size_for, _size_in_arena):

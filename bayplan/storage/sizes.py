@@ -26,8 +26,9 @@ from bayplan.ir.walk import free_variables, iterate, substitute
 from bayplan.storage.lives import Life
 from bayplan.storage.places import Place, outward
 
-# Sizes of a call are found in microseconds: no more iterations of a loop are looked at for one.
-_MOST_ITERATIONS: Final = 256
+# A size is tried for each iteration of a loop, which takes far longer to run. Where there are more
+# iterations than that, the loop is one over elements and the bound has to do.
+_MOST_ITERATIONS: Final = 1 << 16
 
 
 class SizesOutside:
@@ -39,13 +40,20 @@ class SizesOutside:
 
     def __init__(self, outside: set[int]) -> None:
         self._outside = outside
-        self._known: dict[tuple[Expr, Place], Expr | None] = {}
+        self._known: dict[tuple[Expr, Place, bool], Expr | None] = {}
 
     def extents_of(self, life: Life) -> tuple[Expr, ...] | None:
         """Extents that are enough for every time the allocation is made; None: not known."""
+        extents = self._bounds(life, False)
+        if extents is not None and any(constant_value(e) is None for e in extents):
+            # Its place is found at the call anyway, so constants need not be preferred.
+            extents = self._bounds(life, True)
+        return extents
+
+    def _bounds(self, life: Life, exact: bool) -> tuple[Expr, ...] | None:
         extents = []
         for extent in life.node.extents:
-            found = self.bound(extent, life.place)
+            found = self.bound(extent, life.place, exact)
             if found is None:
                 return None
             extents.append(found)
@@ -73,15 +81,19 @@ class SizesOutside:
                 result = logical_and(result, found)
         return simplify(result)
 
-    def bound(self, e: Expr, place: Place | None) -> Expr | None:
-        """The largest value that the expression has at the place."""
+    def bound(self, e: Expr, place: Place | None, exact: bool = False) -> Expr | None:
+        """The largest value that the expression has at the place, or a bound of it.
+
+        Args:
+            exact: rather a search at the call than a constant that may be too large.
+        """
         for around in self._inside(place):
             name = around.node.name if around.node is not None else ""
             if name not in free_variables(e):
                 continue
-            key = (e, around)
+            key = (e, around, exact)
             if key not in self._known:
-                self._known[key] = _without(e, around)
+                self._known[key] = _without(e, around, exact)
             found = self._known[key]
             if found is None:
                 return None
@@ -109,7 +121,7 @@ class SizesOutside:
         return found
 
 
-def _without(e: Expr, around: Place) -> Expr | None:
+def _without(e: Expr, around: Place, exact: bool) -> Expr | None:
     """The expression without the name that the let or loop binds: for a loop its largest value."""
     node = around.node
     if type(node) is LetStmt:
@@ -127,7 +139,7 @@ def _without(e: Expr, around: Place) -> Expr | None:
     if direction is Monotonic.Decreasing:
         return simplify(substitute({node.name: first}, e))
     bound = bounds_of_expr_in_scope(e, {node.name: Interval(first, last)}).max
-    if bound is None or constant_value(bound) is not None or _searches(e):
+    if bound is None or _searches(e) or not (exact or constant_value(bound) is None):
         return bound
     return _search(e, node, bound)
 
