@@ -7,7 +7,13 @@ from typing import Any
 
 from bayplan.driver.compile import CompiledPipeline, check_defined, compile_pipeline
 from bayplan.driver.contexts import context
-from bayplan.driver.values import destination_buffers, given_value, output_parameters
+from bayplan.driver.values import (
+    check_extents,
+    destination_buffers,
+    given_value,
+    has_buffers,
+    output_parameters,
+)
 from bayplan.ir.errors import BufferError, MissingArgument
 from bayplan.language.buffer import Buffer
 from bayplan.language.function import Function
@@ -49,14 +55,15 @@ def query_input_bounds(
     parameters = output_parameters(functions)
     compiled = compile_pipeline(functions, target)
     buffers: list[Any] = []
-    if isinstance(destination, Buffer) or (destination and isinstance(destination[0], Buffer)):
+    if has_buffers(destination):
         buffers, _ = destination_buffers(functions, parameters, destination)
         boxes = [
             [(int(b.dim(d).min()), int(b.dim(d).extent())) for d in range(b.dimensions())]
             for b in buffers
         ]
     else:
-        boxes = [[(0, int(e)) for e in destination or []] for _ in parameters]
+        extents = check_extents(functions, destination)
+        boxes = [[(0, extent) for extent in extents] for _ in parameters]
     asked: dict[int, Any] = {}
     values: list[Any] = []
     outputs = {id(p): box for p, box in zip(parameters, boxes, strict=True)}

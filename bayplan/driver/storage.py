@@ -15,7 +15,13 @@ from bayplan.driver.compile import (
 )
 from bayplan.driver.contexts import num_threads
 from bayplan.driver.externs import ask_extern
-from bayplan.driver.values import buffer_bounds, given_value, output_parameters
+from bayplan.driver.values import (
+    buffer_bounds,
+    check_extents,
+    given_value,
+    has_buffers,
+    output_parameters,
+)
 from bayplan.ir.build import constant_value
 from bayplan.ir.errors import MissingArgument
 from bayplan.ir.exprs import Call, StringImm
@@ -48,7 +54,7 @@ def storage(
     values: dict[str, Any] = _size_values(functions, compiled, destination, given or {}, target)
     # Sizes may be what C functions say.
     values[ASK] = ask_extern
-    if not _has_buffers(destination):
+    if not has_buffers(destination):
         _grow_outputs(compiled, values)
     origins = {
         name: (origin.func, origin.where) for name, origin in compiled.program.origins.items()
@@ -74,12 +80,14 @@ def _size_values(
 ) -> dict[str, Number]:
     """The numbers that the program's prologue would read: fields of buffers, and scalars."""
     parameters = output_parameters(functions)
+    shaped = has_buffers(destination)
+    if not shaped:
+        destination = check_extents(functions, destination)
+    elif isinstance(destination, Buffer):
+        destination = [destination]
     # The question is put to compiled code, which may have to be that of another target.
     asked = target if _runs_here(target) else None
     needed = {id(p): box for p, box in query_input_bounds(functions, destination, asked, given)}
-    shaped = _has_buffers(destination)
-    if isinstance(destination, Buffer):
-        destination = [destination]
     values: dict[str, Number] = {}
     for argument in compiled.arguments:
         if argument.kind == "scalar":
@@ -87,7 +95,7 @@ def _size_values(
             continue
         buffer: Any = None  # one whose strides are known
         if argument.kind == "output_buffer" and not shaped:
-            bounds = [(0, int(e)) for e in destination or []]
+            bounds = [(0, extent) for extent in destination]
         elif argument.kind == "output_buffer":
             position = [p is argument.source for p in parameters].index(True)
             buffer = destination[position]
@@ -117,13 +125,6 @@ def _runs_here(target: Any) -> bool:
     host = default_target()
     same = (target.arch, target.bits, target.os) == (host.arch, host.bits, host.os)
     return same and set(target_flags(target)) <= set(target_flags(host))
-
-
-def _has_buffers(destination: Any) -> bool:
-    """Whether the outputs are Buffers, not extents."""
-    if isinstance(destination, Buffer):
-        return True
-    return bool(destination) and isinstance(destination[0], Buffer)
 
 
 def _grow_outputs(compiled: CompiledPipeline, values: dict[str, Any]) -> None:

@@ -69,21 +69,46 @@ def buffer_bounds(buffer: Any) -> list[tuple[int, int]]:
     ]
 
 
+def has_buffers(destination: Any) -> bool:
+    """Whether the outputs of a call are Buffers, not extents."""
+    if isinstance(destination, Buffer):
+        return True
+    listed = isinstance(destination, list | tuple) and bool(destination)
+    return listed and all(isinstance(d, Buffer) for d in destination)
+
+
 def destination_buffers(
     functions: Sequence[Function], parameters: Sequence[Parameter], destination: Any
 ) -> tuple[list[Any], bool]:
     if isinstance(destination, Buffer):
         destination = [destination]
-    destination = [] if destination is None else list(destination)
-    if destination and all(isinstance(d, Buffer) for d in destination):
+    if has_buffers(destination):
         if len(destination) != len(parameters):
             raise BufferError(
                 f"{len(destination)} output buffers were given, but "
                 f"{', '.join([f.name for f in functions])} has {len(parameters)} values",
                 functions[0].where,
             )
-        return destination, False
-    extents = [int(d) for d in destination]
+        return list(destination), False
+    extents = check_extents(functions, destination)
+    return [Buffer(p.type, extents) for p in parameters], True
+
+
+def check_extents(functions: Sequence[Function], sizes: Any) -> list[int]:
+    """The extents of all outputs, as given for a call whose output buffers are made.
+
+    Raises:
+        BufferError: they are no whole numbers, too many or too few, or negative.
+    """
+    try:
+        extents = [int(size) for size in ([] if sizes is None else sizes)]
+    except (TypeError, ValueError):
+        raise BufferError(
+            f"the sizes of Func {functions[0].name} are a list of numbers, or Buffers: got "
+            f"{type(sizes).__name__}",
+            functions[0].where,
+            "hl.Buffer(array) wraps an array",
+        ) from None
     for f in functions:
         if f.dimensions() != len(extents):
             raise BufferError(
@@ -96,4 +121,4 @@ def destination_buffers(
             raise BufferError(
                 f"the size {extent} in dimension {d} of Func {functions[0].name} is negative"
             )
-    return [Buffer(p.type, extents) for p in parameters], True
+    return extents

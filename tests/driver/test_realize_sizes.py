@@ -63,3 +63,15 @@ def test_the_report_knows_that_outputs_grow(tail: hl.TailStrategy, sizes: tuple[
     assert np.array_equal(first, 2 * (xs + ys) + 1)
     counts = hl.memory.last_call()
     assert report.exact and report.peak_bytes == counts.peak_bytes
+
+
+@pytest.mark.parametrize("sizes", [None, [5], [-5, 3], "ab", 5, np.zeros((3, 5), np.int32)])
+def test_sizes_that_are_none(sizes: object) -> None:
+    x, y = hl.vars("x y")
+    near, out = hl.Func("near"), hl.Func("sized")
+    near[x, y] = x + y
+    out[x, y] = near[x, y] + near[x + 1, y]
+    near.compute_root()
+    for call in (out.realize, out.storage, out.infer_input_bounds):
+        with pytest.raises(hl.BufferError, match="sized"):
+            call(sizes)
