@@ -157,9 +157,18 @@ class StoragePlan:
 
     def parts_of(self, arena: str) -> str:
         """What an arena is for, as a message says it: " (of f, g, h)"."""
-        for found in self.arenas:
-            if found.name == arena and found.temporaries[0].name != arena:
-                names = list(dict.fromkeys([t.name for t in found.temporaries]))
-                more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-                return f" (of {', '.join(names[:6])}{more})"
-        return ""
+        arenas = {a.name: a for a in self.arenas}
+        found = arenas.get(arena)
+        if found is None or found.temporaries[0].name == arena:
+            return ""
+        names: list[str] = []
+        left = list(found.temporaries)
+        while left:
+            member = left.pop(0)
+            if member.slots_of:
+                # The parts of workers are what is in them.
+                left = [*arenas[member.slots_of].temporaries, *left]
+            elif member.name not in names:
+                names.append(member.name)
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        return f" (of {', '.join(names[:6])}{more})"

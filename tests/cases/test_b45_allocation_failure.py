@@ -157,6 +157,20 @@ def test_arenas_of_workers(threads: int) -> None:
         hl.set_num_threads(before)
 
 
+def test_the_message_names_what_is_in_the_arenas_of_workers() -> None:
+    out, sizes = make_parallel()
+    sizes.set(np.zeros(24, np.int32))
+    context = driver.context()
+    context.check_allocations(fail_at=1)
+    try:
+        with pytest.raises(hl.OutOfMemory) as caught:
+            out.realize([24])
+    finally:
+        context.check_allocations(False)
+    names = [name.partition("$")[0] for name in caught.value.message.split("(of ")[1].split(", ")]
+    assert names == ["fixed", "wide"] or names == ["wide", "fixed"]
+
+
 TASKS = (
     read_header()
     + r"""
