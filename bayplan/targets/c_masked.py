@@ -23,7 +23,7 @@ _WIDEST_BYTES: Final = 64
 
 
 def leading(h: Helpers, t: VectorType) -> str:
-    """`leading_T(n)`: the mask of the first n lanes, 0 <= n <= lanes."""
+    """`leading_T(n)`: the mask of the first n lanes; n fits into a lane."""
     h.type(t)
     every = h.all(t)
     steps = ", ".join([str(k) for k in range(t.lanes)])
@@ -41,11 +41,12 @@ def load_first(h: Helpers, t: VectorType) -> str:
     name, result = f"load_first_{t.name}", h.type(t)
 
     def make() -> str:
-        plain = (
-            f"    if (n >= {t.lanes}) return {h.load(t)}(p);\n"
-            f"    union {{ {result} v; {t.element} e[{t.lanes}]; }} r = {{{{0}}}};\n"
-            f"{_copy_first(t, 'r.e', 'p')}    return r.v;\n"
-        )
+        plain = f"    if (n >= {t.lanes}) return {h.load(t)}(p);\n"
+        if t.size_bytes <= 32:
+            plain += f"    return {_words(h, t)};\n"
+        else:
+            plain += f"    union {{ {result} v; {t.element} e[{t.lanes}]; }} r = {{{{0}}}};\n"
+            plain += f"{_copy_first(t, 'r.e', 'p')}    return r.v;\n"
         head = f"BP_INLINE {result} {name}(const {t.element} *p, int32_t n) {{\n"
         return f"{head}{_choose(h, t, True, '', plain)}}}"
 
@@ -66,6 +67,22 @@ def store_first(h: Helpers, t: VectorType) -> str:
         return f"{head}{_choose(h, t, True, 'v', plain)}}}"
 
     return h.function(name, make)
+
+
+def _words(h: Helpers, t: VectorType) -> str:
+    """The vector put together of words of 8 bytes.
+
+    In memory it would wait until its parts are written. But more than 32 bytes are one register
+    only where there are accesses under a mask; elsewhere they lie in memory in any case.
+    """
+    n = "n" if t.width == 8 else f"{t.width // 8} * n"
+    if t.size_bytes <= 8:
+        return f"({t.name})(uint{8 * t.size_bytes}_t)bp_low_bytes(p, 0, {n})"
+    if t.width == 64:
+        return f"({t.name}){{{', '.join([f'n > {k} ? p[{k}] : 0' for k in range(t.lanes)])}}}"
+    words = VectorType("uint", 64, t.size_bytes // 8)
+    parts = [f"bp_low_bytes(p, {8 * k}, {n})" for k in range(words.lanes)]
+    return f"({t.name})({h.type(words)}){{\n        {(',' + chr(10) + ' ' * 8).join(parts)}}}"
 
 
 def _copy_first(t: VectorType, to: str, source: str) -> str:
@@ -120,18 +137,52 @@ def _choose(h: Helpers, t: VectorType, first: bool, value: str, plain: str) -> s
     other = f"BP_VECTOR({element}, {at}, {_widen(h, t, value) if value else _zeros(h, t)})"
     found = f"__builtin_ia32_{verb}{middle}{8 * at}_mask({pointer}, {other}, {_bits(h, t, first)})"
     text = f"#if BP_MASKS == 2\n{_statement(h, t, value, found)}"
-    # A file with wider vectors than that is made for a machine with AVX-512.
-    if t.width in _AVX and at <= 32:
-        element, suffix, whole = _AVX[t.width]
-        lanes = VectorType("int", t.width, 8 * at // t.width)
-        mask = f"{leading(h, lanes)}(n)" if first else _widen(h, t, "m")
-        other = f", BP_VECTOR({element}, {at}, {_widen(h, t, value)})" if value else ""
-        found = (
-            f"__builtin_ia32_mask{verb}{suffix}{'256' if at == 32 else ''}({pointer}, "
-            f"BP_VECTOR({whole}, {at}, {mask}){other})"
-        )
-        text += f"#elif BP_MASKS == 1\n{_statement(h, t, value, found)}"
+    if t.width in _AVX:
+        text += f"#elif BP_MASKS == 1\n{_with_avx(h, t, first, value)}"
     return f"{text}#else\n{plain}#endif\n"
+
+
+def _with_avx(h: Helpers, t: VectorType, first: bool, value: str) -> str:
+    element, suffix, whole = _AVX[t.width]
+    if t.size_bytes > 32:
+        return _with_avx_halves(h, t, first, value)
+    at = max(16, t.size_bytes)
+    mask = f"{_leading(h, t.width, at)}(n)" if first else _widen(h, t, "m")
+    verb = f"mask{'store' if value else 'load'}{suffix}{'256' if at == 32 else ''}"
+    arguments = ["(void *)p" if value else "(const void *)p", f"BP_VECTOR({whole}, {at}, {mask})"]
+    if value:
+        arguments.append(f"BP_VECTOR({element}, {at}, {_widen(h, t, value)})")
+    return _statement(h, t, value, f"__builtin_ia32_{verb}({', '.join(arguments)})")
+
+
+def _with_avx_halves(h: Helpers, t: VectorType, first: bool, value: str) -> str:
+    element, suffix, whole = _AVX[t.width]
+    half = t.lanes // 2
+    halves = "__attribute__((vector_size(32))) h[2]"
+    if first:
+        every = _leading(h, t.width, 32)
+        text = ""
+        masks = [f"BP_VECTOR({whole}, 32, {every}(n{at}))" for at in ("", f" - {half}")]
+    else:
+        text = f"    const union {{ {t.mask().name} v; {whole} {halves}; }} u = {{m}};\n"
+        masks = ["u.h[0]", "u.h[1]"]
+    if value:
+        text += f"    const union {{ {t.name} v; {element} {halves}; }} w = {{{value}}};\n"
+        parts = [
+            f"    __builtin_ia32_maskstore{suffix}256((void *){at}, {mask}, w.h[{k}]);\n"
+            for k, (at, mask) in enumerate(zip(("p", f"(p + {half})"), masks, strict=True))
+        ]
+        return text + "".join(parts)
+    parts = [
+        f"    r.h[{k}] = __builtin_ia32_maskload{suffix}256((const void *){at}, {mask});\n"
+        for k, (at, mask) in enumerate(zip(("p", f"(p + {half})"), masks, strict=True))
+    ]
+    union = f"    union {{ {t.name} v; {element} {halves}; }} r;\n"
+    return f"{text}{union}{''.join(parts)}    return r.v;\n"
+
+
+def _leading(h: Helpers, width: int, size: int) -> str:
+    return leading(h, VectorType("int", width, 8 * size // width))
 
 
 def _statement(h: Helpers, t: VectorType, value: str, access: str) -> str:
