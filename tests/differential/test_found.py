@@ -259,3 +259,18 @@ def test_a_mirror_of_which_only_the_inside_is_needed_has_bounds() -> None:
     mirror.compute_root()
     f.compute_root()
     _check(g, [9, 5])
+
+
+def test_in_place_of_what_is_computed_further_in() -> None:
+    x, y = hl.vars("x y")
+    image = _input(np.arange(24, dtype=np.int64).reshape(8, 3))
+    g, h, out = hl.Func("g"), hl.Func("h"), hl.Func("out")
+    mirror = hl.BoundaryConditions.mirror_interior(image)
+    g[x, y] = mirror[x, y]
+    h[x, y] = g[x, y]
+    out[x, y] = hl.f32(h[x, y])
+    # The storage of h, which may take over the bytes of g, comes first.
+    h.compute_root()
+    g.compute_at(h, y)
+    mirror.compute_at(g, y)
+    _check(out, [3, 2])
