@@ -29,15 +29,17 @@ from bayplan.ir.exprs import (
     Variable,
     VectorReduce,
 )
+from bayplan.ir.node import Node
 from bayplan.ir.stmts import Stmt, Store
 from bayplan.ir.types import INT32, INT64
-from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
+from bayplan.ir.walk import Rewriter, free_variables, iterate, replace_nodes, substitute
 from bayplan.storage.check_in_place import InPlace
 from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.check_once import NestOfDistance, NestOfStores, NoText, value_of_lane
 from bayplan.storage.check_walk import Leaf, Use, Walk
 
 _FIELDS = ("min", "extent", "stride")
+_OPAQUE = "call."
 _POINTS = 12
 _FAR = 1 << 20
 
@@ -281,6 +283,8 @@ def _is_zero(e: Expr) -> bool:
     """
     if build.is_zero(simplify(e)):
         return True
+    opaque: dict[Node, Node] = {n: Variable(n.type, f"{_OPAQUE}{i}") for i, n in enumerate(_calls(e))}
+    e = replace_nodes(opaque, e)
     names = sorted(free_variables(e))
     draw = random.Random(1)
     try:
@@ -291,6 +295,19 @@ def _is_zero(e: Expr) -> bool:
     except Unknown:
         return False
     return True
+
+
+def _calls(e: Expr) -> list[Expr]:
+    """The outermost scalar calls in an expression, such as what a C function was asked for."""
+    found: dict[Expr, None] = {}
+    waiting = [e]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call) and node.type.lane_count == 1:
+            found[node] = None
+        else:
+            waiting += [c for c in node.children() if isinstance(c, Expr)]
+    return list(found)
 
 
 def _conjuncts(condition: Expr) -> list[EQ]:
