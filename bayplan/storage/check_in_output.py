@@ -105,9 +105,7 @@ class _Judge:
         condition = outputs.in_place.expand(use.in_output, use.scope)
         # What is 0 where the condition holds.
         self.zeros = [_narrow(e.a) - _narrow(e.b) for e in _conjuncts(condition)]
-        self.extents = [
-            _narrow(outputs.in_place.expand(e, use.scope)) for e in use.node.extents
-        ]
+        self.extents = [_narrow(outputs.in_place.expand(e, use.scope)) for e in use.node.extents]
         self.fields: dict[str, Expr] = {}
         stride: Expr = build.int32(1)
         for d, extent in enumerate(self.extents):
@@ -249,9 +247,7 @@ class _Judge:
         use = self.use
         for parameter in sorted(self.outputs.coinciding.get(self.output, ())):
             late = [
-                at
-                for at, _ in self.walk.outside.get(parameter, [])
-                if self._span(at)[1] > begin
+                at for at, _ in self.walk.outside.get(parameter, []) if self._span(at)[1] > begin
             ]
             if not late:
                 continue
@@ -283,7 +279,9 @@ def _is_zero(e: Expr) -> bool:
     """
     if build.is_zero(simplify(e)):
         return True
-    opaque: dict[Node, Node] = {n: Variable(n.type, f"{_OPAQUE}{i}") for i, n in enumerate(_calls(e))}
+    opaque: dict[Node, Node] = {
+        n: Variable(n.type, f"{_OPAQUE}{i}") for i, n in enumerate(_calls(e))
+    }
     e = replace_nodes(opaque, e)
     names = sorted(free_variables(e))
     draw = random.Random(1)
