@@ -122,7 +122,16 @@ class _Touches:
     """By name what touches it, in program order."""
 
     def __init__(self, lives: Lives) -> None:
+        self._lives = lives
         self._by_name: dict[str, list[_Touch]] = {}
+
+    def of(self, name: str) -> list[_Touch]:
+        if not self._by_name:
+            self._find()
+        return self._by_name.get(name, [])
+
+    def _find(self) -> None:
+        lives = self._lives
         for step in sorted(lives.leaves):
             for leaf, place in zip(lives.leaves[step], lives.places[step], strict=True):
                 touch = _Touch(leaf, place, step)
@@ -131,9 +140,6 @@ class _Touches:
                     names.add(leaf.name)
                 for name in names:
                     self._by_name.setdefault(name, []).append(touch)
-
-    def of(self, name: str) -> list[_Touch]:
-        return self._by_name.get(name, [])
 
 
 class _Judge:

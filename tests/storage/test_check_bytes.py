@@ -127,7 +127,7 @@ class SameOffset(Rewriter):
         if node.name != self.name or address is None:
             return rebuilt
         children = list(rebuilt.children())
-        children[-2] = address.with_children([address.args[0], self.offset])
+        children[-2] = address.with_children([*address.args[:-1], self.offset])
         moved: Stmt = rebuilt.with_children(children)
         return moved
 
@@ -138,7 +138,7 @@ def neighbours(stmt: Stmt) -> Iterator[tuple[Allocate, Allocate]]:
     for a in nodes:
         for b in nodes:
             assert a.address is not None and b.address is not None
-            if a.name < b.name and a.address.args[0] is b.address.args[0]:
+            if a.name < b.name and a.address.args[-2] is b.address.args[-2]:
                 yield a, b
 
 
@@ -153,7 +153,7 @@ def test_mutated_plans_are_refused_before_they_destroy_anything() -> None:
             lowered, _kept = lower_program(program)
             for a, b in islice(neighbours(lowered.body), 2):
                 assert a.address is not None
-                mutated = SameOffset(b.name, a.address.args[1])(lowered.body)
+                mutated = SameOffset(b.name, a.address.args[-1])(lowered.body)
                 machine = interpreter_for(lowered, program, limit=4000)
                 values = {name: lanes[0] for name, lanes in machine.names.items()}
                 try:
