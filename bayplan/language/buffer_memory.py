@@ -107,8 +107,9 @@ def layout_of_array(source: Any) -> ArrayLayout:
     strides = interface.get("strides")
     if strides is None:
         strides = [t.bytes() * math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    # An array without elements may point anywhere.
-    address = int(data[0]) if math.prod(shape) else 0
+    # An array without elements may point anywhere; address 0 would mean that it has no memory, and
+    # the call a question for its bounds.
+    address = int(data[0]) if math.prod(shape) else ALIGNMENT
     for axis, stride in enumerate(strides):
         if stride % t.bytes():
             raise BufferError(

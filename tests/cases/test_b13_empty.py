@@ -73,3 +73,41 @@ def test_b13_a_sum_over_an_empty_axis_is_zero() -> None:
     np.testing.assert_array_equal(np.asarray(total.realize([4])), [0, 0, 0, 0])
     n.set(3)
     np.testing.assert_array_equal(np.asarray(total.realize([4])), [3, 6, 9, 12])
+
+
+def test_b13_an_empty_array_is_no_question_for_bounds() -> None:
+    """The other buffers of the call are computed."""
+    x, y = hl.vars("x y")
+    image = hl.ImageParam(hl.Int(32), 2, "image")
+    total = hl.Func("total")
+    r = hl.RDom([(0, image.width())])
+    total[y] = 3
+    total[y] += image[r.x, y]
+    nothing = np.zeros((5, 0), np.int32)
+    out = np.full(5, 77, np.int32)
+    total.compile_to_callable([image])(nothing, out)
+    assert out.tolist() == [3] * 5
+    image.set(hl.Buffer(nothing))
+    assert np.asarray(total.realize([5])).tolist() == [3] * 5
+
+    first, second = hl.Func("first"), hl.Func("second")
+    first[x] = x + 1
+    second[x] = x + 2
+    both = hl.Pipeline([first, second])
+    empty, full = np.zeros(0, np.int32), np.zeros(4, np.int32)
+    both.realize([hl.Buffer(empty), hl.Buffer(full)])
+    assert full.tolist() == [2, 3, 4, 5]
+
+
+def test_b13_the_report_of_an_empty_array_is_that_of_its_call() -> None:
+    x, y = hl.vars("x y")
+    near, out = hl.Func("near"), hl.Func("out")
+    near[x] = x * 2
+    out[x, y] = near[9 - x % 10] + y
+    near.compute_root().bound(x, 0, 10).store_in(hl.MemoryType.Heap)
+    empty = np.zeros((0, 3), np.int32)
+    report = hl.Pipeline(out).storage(hl.Buffer(empty))
+    run = out.compile_to_callable([])
+    run(empty)
+    assert hl.memory.last_call().peak_bytes == report.peak_bytes
+    assert run.workspace_bytes(empty) == report.peak_bytes
