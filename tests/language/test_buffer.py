@@ -219,7 +219,7 @@ def test_uses_in_expressions() -> None:
     b = hl.Buffer(hl.UInt(8), [3, 2], "picture")
     assert type(b[x, 1]) is hl.Expr
     assert b[x, 1].type() == hl.UInt(8)
-    assert str(b[x, hl._]) == "picture(x, _0)"
+    assert str(b[x, hl._]) == f"{b.name()}(x, _0)"
     assert b[x, hl.u8(1)].defined()
     with pytest.raises(hl.DefinitionError, match=r"picture has 2 dimensions.*1 coordinates"):
         b[x,]
