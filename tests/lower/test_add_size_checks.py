@@ -73,7 +73,7 @@ def test_a_sum_of_parameters() -> None:
         f.compute_root().store_in(hl.MemoryType.Heap)
     run = out.compile_to_callable([n, m])
     result = np.zeros(10, np.uint8)
-    with pytest.raises(hl.AllocationTooLarge, match="first\S* reaches 4000000009"):
+    with pytest.raises(hl.AllocationTooLarge, match=r"first\S* reaches 4000000009"):
         run(2_000_000_000, 2_000_000_000, result)
     assert run.workspace_bytes(1_000_000_000, -1_000_000_000, result) > 2_000_000_000
     run(3, 4, result)
