@@ -122,8 +122,9 @@ def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
     name = w.declare(s.name, f"{c_type} *", short=False)
     base = f"(char *){found.text}" if found.c_type != "char *" else found.text
     place = guarded_place(sw, s, base if text in ("0", "INT64_C(0)") else f"{base} + {text}")
-    w.line(f"/* {_describe(sw, s, f'in {arena.name}')} */")
     output = f"{in_output[0]} ? {in_output[1]} : " if in_output else ""
+    either = f"{s.address.args[1]} or " if in_output else ""
+    w.line(f"/* {_describe(sw, s, f'in {either}{arena.name}')} */")
     w.line(f"{c_type} *const {name} = {output}({c_type} *)({place});")
     if marks_lives(sw.emission.program.target) and not _is_arena(s):
         size_text = _bytes_of_alias(w, s)
