@@ -24,8 +24,10 @@ from bayplan.ir.walk import (
     uses_variable,
 )
 from bayplan.language.function import Definition, Function
+from bayplan.language.schedule import SplitKind, TailStrategy
 from bayplan.lower.scoped import strip_likely
 
+_SHIFTED = (TailStrategy.ShiftInwards, TailStrategy.ShiftInwardsAndBlend)
 _SOLVE_FOR = "rewound start"
 
 
@@ -268,6 +270,13 @@ class SlideFunction(Rewriter):
         if window is None or not self._choose_direction(window):
             return node
         low, high = self._new_region(window)
+        least = _least_extent(self.function, self.function.args[window.dim])
+        if least > 1:
+            # A tail that is shifted inwards makes so many at once, and what they need is asked for.
+            if window.up:
+                low = simplify(build.minimum(low, high - (least - 1)), self.outer)
+            else:
+                high = simplify(build.maximum(high, low + (least - 1)), self.outer)
         self.slid.add(window.dim)
         self.producer_depth = len(self.inner_loops)
         return self._replace_region(node, window, low, high)
@@ -460,6 +469,26 @@ def _always_pure(definition: Definition, arg: str, dim: int) -> bool:
     if type(own) is not Variable or own.name != arg:
         return False
     return all(_always_pure(s.definition, arg, dim) for s in definition.specializations)
+
+
+def _least_extent(function: Function, arg: str) -> int:
+    """How many points along a dimension splits whose tails are shifted inwards make at least."""
+    least = 1
+    left = [d for d in (function.init, *function.updates) if d is not None]
+    while left:
+        definition = left.pop()
+        left += [s.definition for s in definition.specializations]
+        spans = {arg: 1}
+        for split in definition.schedule.splits:
+            span = spans.get(split.old)
+            if split.kind is not SplitKind.Split or span is None:
+                continue
+            factor = build.constant_value(split.factor)
+            spans[split.outer] = span * int(factor or 1)
+            spans[split.inner] = span
+            if split.tail in _SHIFTED:
+                least = max(least, spans[split.outer])
+    return least
 
 
 def _is_guarded(body: Stmt, loop: str) -> bool:

@@ -82,3 +82,32 @@ def test_b01_warming_up_stays_inside_its_storage(flush_right: bool) -> None:
     finally:
         context.check_allocations(False)
     assert got[0, 0] == 55
+
+
+@pytest.mark.parametrize("up", [True, False])
+@pytest.mark.parametrize("hoisted", [True, False])
+@pytest.mark.parametrize("directive", ["unroll", "split", "vectorize"])
+def test_b01_what_a_shifted_tail_makes_again_is_fed(
+    directive: str, hoisted: bool, up: bool
+) -> None:
+    """Each iteration makes more rows than are new; what they read must be made for all of them."""
+    x, y, yo, yi, ys = hl.vars("x y yo yi ys")
+    source, window, out = hl.Func("source"), hl.Func("window"), hl.Func("out")
+    source[x, y] = x * 3 + y * 5
+    window[x, y] = source[x, y] + 1
+    row = y if up else -y
+    out[x, y] = window[x, row] + 1000 * window[x, row + 2]
+    out.split(y, yo, yi, 5, hl.TailStrategy.ShiftInwards)
+    source.compute_at(out, yi)
+    if hoisted:
+        source.hoist_storage(out, yo)
+    window.store_at(out, yo).compute_at(out, yi)
+    if directive == "split":
+        window.split(y, ys, yi, 3, hl.TailStrategy.ShiftInwards)
+    else:
+        getattr(window, directive)(y, 2)
+    for sizes in ([22, 4], [3, 13], [5, 1]):
+        xs, ys_ = np.meshgrid(np.arange(sizes[0]), np.arange(sizes[1]))
+        rows = ys_ if up else -ys_
+        wanted = 3 * xs + 5 * rows + 1 + 1000 * (3 * xs + 5 * (rows + 2) + 1)
+        assert np.array_equal(np.asarray(out.realize(sizes)), wanted)
