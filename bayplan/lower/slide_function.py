@@ -28,6 +28,7 @@ from bayplan.language.schedule import SplitKind, TailStrategy
 from bayplan.lower.scoped import strip_likely
 
 _SHIFTED = (TailStrategy.ShiftInwards, TailStrategy.ShiftInwardsAndBlend)
+_ROUNDED = (TailStrategy.RoundUp, TailStrategy.PredicateLoads)
 _SOLVE_FOR = "rewound start"
 
 
@@ -270,13 +271,17 @@ class SlideFunction(Rewriter):
         if window is None or not self._choose_direction(window):
             return node
         low, high = self._new_region(window)
-        least = _least_extent(self.function, self.function.args[window.dim])
-        if least > 1:
-            # A tail that is shifted inwards makes so many at once, and what they need is asked for.
-            if window.up:
-                low = simplify(build.minimum(low, high - (least - 1)), self.outer)
-            else:
-                high = simplify(build.maximum(high, low + (least - 1)), self.outer)
+        # What tails make again, at the edge to the iteration before, needs its arguments too.
+        arg = self.function.args[window.dim]
+        shifted = _span_of_tails(self.function, arg, _SHIFTED)
+        rounded = _span_of_tails(self.function, arg, _ROUNDED)
+        if window.up and shifted > 1:
+            low = simplify(build.minimum(low, high - (shifted - 1)), self.outer)
+        if not window.up and shifted > 1:
+            high = simplify(build.maximum(high, low + (shifted - 1)), self.outer)
+        if not window.up and rounded > 1:
+            count = build.div(high - low + rounded, build.int32(rounded)) * rounded
+            high = simplify(low + count - 1, self.outer)
         self.slid.add(window.dim)
         self.producer_depth = len(self.inner_loops)
         return self._replace_region(node, window, low, high)
@@ -471,8 +476,8 @@ def _always_pure(definition: Definition, arg: str, dim: int) -> bool:
     return all(_always_pure(s.definition, arg, dim) for s in definition.specializations)
 
 
-def _least_extent(function: Function, arg: str) -> int:
-    """How many points along a dimension splits whose tails are shifted inwards make at least."""
+def _span_of_tails(function: Function, arg: str, tails: tuple[TailStrategy, ...]) -> int:
+    """How many points along a dimension a split with one of these tails makes at once."""
     least = 1
     left = [d for d in (function.init, *function.updates) if d is not None]
     while left:
@@ -486,7 +491,7 @@ def _least_extent(function: Function, arg: str) -> int:
             factor = build.constant_value(split.factor)
             spans[split.outer] = span * int(factor or 1)
             spans[split.inner] = span
-            if split.tail in _SHIFTED:
+            if split.tail in tails:
                 least = max(least, spans[split.outer])
     return least
 

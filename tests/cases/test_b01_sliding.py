@@ -111,3 +111,24 @@ def test_b01_what_a_shifted_tail_makes_again_is_fed(
         rows = ys_ if up else -ys_
         wanted = 3 * xs + 5 * rows + 1 + 1000 * (3 * xs + 5 * (rows + 2) + 1)
         assert np.array_equal(np.asarray(out.realize(sizes)), wanted)
+
+
+@pytest.mark.parametrize("outer", ["ShiftInwards", "GuardWithIf", "RoundUp"])
+@pytest.mark.parametrize("tail", ["RoundUp", "PredicateLoads", "ShiftInwards", "GuardWithIf"])
+@pytest.mark.parametrize("up", [True, False])
+def test_b01_tails_of_windows_in_both_directions(up: bool, tail: str, outer: str) -> None:
+    x, y, yo, yi, yp, yq = hl.vars("x y yo yi yp yq")
+    source, window, out = hl.Func("source"), hl.Func("window"), hl.Func("out")
+    source[x, y] = x * 3 + y * 5
+    window[x, y] = source[x, y] + 1
+    row = y if up else -y
+    out[x, y] = window[x, row] + 1000 * window[x, row + 2]
+    out.split(y, yo, yi, 5, getattr(hl.TailStrategy, outer))
+    source.compute_at(out, yi)
+    window.store_at(out, yo).compute_at(out, yi)
+    window.split(y, yp, yq, 2, getattr(hl.TailStrategy, tail))
+    for sizes in ([7, 4], [3, 13], [5, 1]):
+        xs, ys = np.meshgrid(np.arange(sizes[0]), np.arange(sizes[1]))
+        rows = ys if up else -ys
+        wanted = 3 * xs + 5 * rows + 1 + 1000 * (3 * xs + 5 * (rows + 2) + 1)
+        assert np.array_equal(np.asarray(out.realize(sizes)), wanted)
