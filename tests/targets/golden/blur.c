@@ -37,7 +37,8 @@ BP_INLINE u16x16 odd_u16x16(u16x16 a, u16x16 b) {
 }
 
 /* The loop over blur_y.s0.x. */
-static void blur_y_blur_y_s0_x_loop(bp_context *ctx, const uint16_t *restrict input, const int32_t y, const int32_t input_stride_1, uint16_t *restrict blur_x) {
+static void blur_y_blur_y_s0_x_loop(bp_context *ctx, const uint16_t *restrict input,
+    const int32_t y, const int32_t input_stride_1, uint16_t *restrict blur_x) {
     for (int32_t x = 0; x < 8; x++) {
         const int32_t t1 = y * input_stride_1 + x * 16;
         const u16x16 t2 = load_u16x16(input + t1) + load_u16x16(input + ((int64_t)t1 + 1)) + load_u16x16(input + ((int64_t)t1 + 2));
@@ -47,7 +48,8 @@ static void blur_y_blur_y_s0_x_loop(bp_context *ctx, const uint16_t *restrict in
 }
 
 /* The loop over blur_y.s0.x. */
-static void blur_y_blur_y_s0_x_loop_2(bp_context *ctx, uint16_t *restrict blur_x, uint16_t *restrict blur_y, const int32_t y) {
+static void blur_y_blur_y_s0_x_loop_2(bp_context *ctx, uint16_t *restrict blur_x,
+    uint16_t *restrict blur_y, const int32_t y) {
     for (int32_t x = 0; x < 4; x++) {
         const u16x16 t1 = load_u16x16(blur_x + x * 32);
         const u16x16 t2 = load_u16x16(blur_x + ((int64_t)(x * 32) + 16));
