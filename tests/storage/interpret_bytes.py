@@ -221,6 +221,8 @@ class Interpreter:
         if name in ("buffers_overlap", "buffers_coincide"):
             output, source = [a.value for a in e.args if isinstance(a, E.StringImm)]
             return [int(self.donated.get(output) == source)]
+        if name == "largest_over":
+            return [self._largest_over(e)]
         if name == "size_in_bytes":
             args = [self.values.of(a)[0] for a in e.args]
             return [size_in_bytes(args[0], args[1], args[2:])]
@@ -239,6 +241,22 @@ class Interpreter:
         if name == "prefetch":
             return [0]
         return None
+
+    def _largest_over(self, e: E.Call) -> int:
+        loop, low, extent, value = e.args
+        assert isinstance(loop, E.StringImm)
+        first, count = self.values.of(low)[0], self.values.of(extent)[0]
+        memo, hidden = self.values.memo, self.names.get(loop.value)
+        largest = 0
+        for i in range(first, first + count):
+            self.names[loop.value] = [i]
+            largest = max(largest, self._number(value)) if i > first else self._number(value)
+        self.values.memo = memo
+        if hidden is not None:
+            self.names[loop.value] = hidden
+        elif count > 0:
+            del self.names[loop.value]
+        return largest
 
     # Statements
 
