@@ -191,6 +191,27 @@ def test_an_input_that_is_the_same_buffer() -> None:
         assert driver.context().counts.peak_bytes == (4 * COUNT if late else 0)
 
 
+@pytest.mark.parametrize("donated", [False, True])
+def test_pointers_to_the_same_bytes_are_not_restrict(donated: bool) -> None:
+    x = hl.Var("x")
+    source, other = [hl.ImageParam(hl.Int(32), 1, name) for name in ("source", "other")]
+    a, out = hl.funcs("a out")
+    a[x] = source[x] + other[x]
+    out[x] = a[x] * 3 + 1
+    a.compute_root()
+    if donated:
+        out.may_alias(source)
+    for f in (source, other):
+        f.set(hl.Buffer(np.arange(9, dtype=np.int32)))
+    text = driver.compile_pipeline([out._function]).source
+    heads = [part.partition("{")[0] for part in text.split("/* The loop over ")[1:]]
+    into_a, into_out = heads
+    assert "restrict" not in into_out
+    # Of the input that is the output, and of what lives in it, nothing can be said.
+    assert into_a.count("restrict") == (1 if donated else 3)
+    np.testing.assert_array_equal(np.array(out.realize([9])), np.arange(9) * 6 + 1)
+
+
 def test_no_plan_no_bytes_of_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAYPLAN_STORAGE_PLAN", "0")
     a, out = pair(lambda a, x: a[x] + 4)
