@@ -40,23 +40,25 @@ class SizesOutside:
 
     def __init__(self, outside: set[int]) -> None:
         self._outside = outside
-        self._known: dict[tuple[Expr, Place, bool], Expr | None] = {}
+        self._known: dict[tuple[Expr, Place, bool], tuple[Expr | None, bool]] = {}
 
     def extents_of(self, life: Life) -> tuple[Expr, ...] | None:
         """Extents that are enough for every time the allocation is made; None: not known."""
-        extents = self._bounds(life, False)
-        if extents is not None and any(constant_value(e) is None for e in extents):
-            # Its place is found at the call anyway, so constants need not be preferred.
-            extents = self._bounds(life, True)
-        return extents
-
-    def _bounds(self, life: Life, exact: bool) -> tuple[Expr, ...] | None:
-        extents = []
+        extents: list[Expr] = []
+        loops: list[Place | None] = []
         for extent in life.node.extents:
-            found = self.bound(extent, life.place, exact)
+            found, loop = self._follow(extent, life.place, None)
             if found is None:
                 return None
             extents.append(found)
+            loops.append(loop)
+        if any(constant_value(e) is None for e in extents):
+            # The place is found at the call anyway, so numbers that may be too large need not be
+            # preferred to a search.
+            for i, loop in enumerate(loops):
+                if loop is not None:
+                    exact, _ = self._follow(life.node.extents[i], life.place, loop)
+                    extents[i] = extents[i] if exact is None else exact
         return tuple(extents)
 
     def condition_of(self, life: Life) -> Expr:
@@ -81,24 +83,35 @@ class SizesOutside:
                 result = logical_and(result, found)
         return simplify(result)
 
-    def bound(self, e: Expr, place: Place | None, exact: bool = False) -> Expr | None:
-        """The largest value that the expression has at the place, or a bound of it.
+    def bound(self, e: Expr, place: Place | None) -> Expr | None:
+        """The largest value that the expression has at the place, or a bound of it."""
+        return self._follow(e, place, None)[0]
+
+    def _follow(
+        self, e: Expr, place: Place | None, searched: Place | None
+    ) -> tuple[Expr | None, Place | None]:
+        """Follows the expression outward.
 
         Args:
-            exact: rather a search at the call than a constant that may be too large.
+            searched: the loop in which the largest value is searched for at the call.
+
+        Returns:
+            Its largest value or a bound; and the last loop in which intervals gave only a bound.
         """
+        last: Place | None = None
         for around in self._inside(place):
             name = around.node.name if around.node is not None else ""
             if name not in free_variables(e):
                 continue
-            key = (e, around, exact)
+            key = (e, around, around is searched)
             if key not in self._known:
-                self._known[key] = _without(e, around, exact)
-            found = self._known[key]
+                self._known[key] = _without(e, around, around is searched)
+            found, is_bound = self._known[key]
             if found is None:
-                return None
+                return None, None
+            last = around if is_bound else last
             e = found
-        return None if reads_memory(e) or not is_pure(e) else e
+        return (None, None) if reads_memory(e) or not is_pure(e) else (e, last)
 
     def _known_outside(self, e: Expr, place: Place | None) -> Expr | None:
         """The same value outside; None where it changes in a loop."""
@@ -121,31 +134,27 @@ class SizesOutside:
         return found
 
 
-def _without(e: Expr, around: Place, exact: bool) -> Expr | None:
-    """The expression without the name that the let or loop binds: for a loop its largest value."""
+def _without(e: Expr, around: Place, search: bool) -> tuple[Expr | None, bool]:
+    """The expression without the name that the let or loop binds, and whether it is a bound.
+
+    For a loop that is its largest value where this is known, else what intervals say.
+    """
     node = around.node
     if type(node) is LetStmt:
-        if not is_pure(node.value):
-            return None
-        return simplify(substitute({node.name: node.value}, e))
+        pure = is_pure(node.value)
+        return (simplify(substitute({node.name: node.value}, e)) if pure else None), False
     assert type(node) is For
     if any(type(n) is Call and n.name == "callee_lines" for n in iterate(e)):
         args = (StringImm(node.name), node.min, node.extent, e)
-        return Call(e.type, "largest_over", args, CallKind.PURE_INTRINSIC)
+        return Call(e.type, "largest_over", args, CallKind.PURE_INTRINSIC), False
     first, last = node.min, simplify(node.min + node.extent - 1)
     direction = is_monotonic(e, node.name)
     if direction is Monotonic.Increasing:
-        return simplify(substitute({node.name: last}, e))
+        return simplify(substitute({node.name: last}, e)), False
     if direction is Monotonic.Decreasing:
-        return simplify(substitute({node.name: first}, e))
+        return simplify(substitute({node.name: first}, e)), False
     bound = bounds_of_expr_in_scope(e, {node.name: Interval(first, last)}).max
-    if bound is None or _searches(e) or not (exact or constant_value(bound) is None):
-        return bound
-    return _search(e, node, bound)
-
-
-def _searches(e: Expr) -> bool:
-    return any(type(n) is Call and n.name == "largest_over" for n in iterate(e))
+    return (_search(e, node, bound) if search and bound is not None else bound), True
 
 
 def _search(e: Expr, loop: For, bound: Expr) -> Expr:
