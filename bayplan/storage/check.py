@@ -103,7 +103,7 @@ class _Check:
             samples = lambda: [self.numbers]
         self.relations = Relations(samples)
         self.in_place = InPlace(walk, samples)
-        self.in_output = InOutput(stmt, walk, self.in_place, samples)
+        self.in_output = InOutput(stmt, walk, self.in_place, samples, self.concrete)
         self.arena_bytes: dict[Use, int | None] = {}
 
     def run(self) -> None:

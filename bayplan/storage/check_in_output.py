@@ -36,6 +36,7 @@ from bayplan.ir.walk import Rewriter, free_variables, iterate, replace_nodes, su
 from bayplan.storage.check_in_place import InPlace
 from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.check_once import NestOfDistance, NestOfStores, NoText, value_of_lane
+from bayplan.storage.check_samples import find_samples
 from bayplan.storage.check_walk import Leaf, Use, Walk
 
 _FIELDS = ("min", "extent", "stride")
@@ -50,11 +51,20 @@ class InOutput:
     Args:
         stmt: what was walked.
         samples: gives the calls in which what cannot be proved is tried.
+        one_call: whether that is the only call that matters.
     """
 
     def __init__(
-        self, stmt: Stmt, walk: Walk, in_place: InPlace, samples: Callable[[], list[Numbers]]
+        self,
+        stmt: Stmt,
+        walk: Walk,
+        in_place: InPlace,
+        samples: Callable[[], list[Numbers]],
+        one_call: bool = False,
     ) -> None:
+        self.stmt = stmt
+        self.one_call = one_call
+        self._calls: dict[Use, list[Numbers]] = {}
         self.walk = walk
         self.in_place = in_place
         self.samples = samples
@@ -69,6 +79,8 @@ class InOutput:
         """Refuses temporaries that destroy the output, one another, or an input."""
         alive: list[Use] = []
         for use in sorted(uses, key=lambda u: u.kept()):
+            if self.one_call and not self.calls(use):
+                continue
             why = _Judge(self, output, use).why_not()
             if why:
                 raise PlanError(f"{use.name} may not live in the bytes of {output}: {why}")
@@ -83,15 +95,23 @@ class InOutput:
             alive.append(use)
 
     def calls(self, use: Use) -> list[Numbers]:
-        """The sample calls in which the temporary lives in the output."""
-        found = []
+        """Sample calls in which the temporary lives in the output."""
+        found = self._calls.get(use)
+        if found is None:
+            found = self._calls[use] = self._find_calls(use)
+        return found
+
+    def _find_calls(self, use: Use) -> list[Numbers]:
+        found: list[Numbers] = []
         for numbers in self.samples():
             try:
                 if numbers.value(use.in_output, use.scope):
                     found.append(numbers)
             except Unknown:
                 continue
-        return found
+        if found or self.one_call:
+            return found
+        return find_samples(self.stmt, (use.in_output, use.scope))
 
 
 class _Judge:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from bayplan.analysis.evaluate import Number, Unknown
 from bayplan.analysis.linear import is_index_type, linear_of
 from bayplan.analysis.simplify import simplify
-from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Expr, Variable
+from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Cast, Expr, Variable
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
     Allocate,
@@ -32,8 +32,13 @@ _CHANNELS: Final = (3, 3, 1, 2, 4, 8)  # of the dimensions further out
 _FAR: Final = 1 << 12
 
 
-def find_samples(stmt: Stmt) -> list[Numbers]:
-    """A few calls that the program's own checks do not refuse, always the same for a program."""
+def find_samples(stmt: Stmt, condition: tuple[Expr, Scope | None] | None = None) -> list[Numbers]:
+    """A few calls that the program's own checks do not refuse, always the same for a program.
+
+    Args:
+        stmt: the program.
+        condition: another condition that the calls are to meet, and where it stands.
+    """
     draw = random.Random(1)
     names = sorted(free_variables_of_stmt(stmt))
     written = frozenset([n.name for n in iterate(stmt) if isinstance(n, Store)])
@@ -45,10 +50,12 @@ def find_samples(stmt: Stmt) -> list[Numbers]:
         for _ in range(_REPAIRS):
             numbers = Numbers(values, 1 + len(found))
             refusal = _find_refusal(stmt, numbers)
-            if refusal is None:
-                found.append(numbers)
-                break
             try:
+                if refusal is None and condition is not None and not numbers.value(*condition):
+                    refusal = condition
+                if refusal is None:
+                    found.append(numbers)
+                    break
                 if not _repair(values, equal, *refusal, numbers):
                     break
             except Unknown:
@@ -70,6 +77,9 @@ def _repair(
     Args:
         equal: for each value all those that must be the same.
     """
+    binding = scope.find(condition.name) if isinstance(condition, Variable) and scope else None
+    if binding is not None and binding.value is not None:
+        return _repair(values, equal, binding.value, binding.outer, numbers)
     if isinstance(condition, EQ) and _equate(values, equal, condition, scope, numbers):
         return True
     if isinstance(condition, And):
@@ -87,7 +97,8 @@ def _equate(
     numbers: Numbers,
 ) -> bool:
     """Makes an equation hold a side of which is one of the values."""
-    for side, other in ((condition.a, condition.b), (condition.b, condition.a)):
+    a, b = _without_casts(condition.a), _without_casts(condition.b)
+    for side, other in ((a, b), (b, a)):
         if isinstance(side, Variable) and side.name in values:
             same = equal.setdefault(side.name, {side.name})
             value = numbers.value(other, scope)
@@ -99,6 +110,13 @@ def _equate(
                     equal[name] = same
             return True
     return False
+
+
+def _without_casts(e: Expr) -> Expr:
+    """The number, whichever integer type it is compared in."""
+    while isinstance(e, Cast) and e.type.kind == e.value.type.kind == "int":
+        e = e.value
+    return e
 
 
 def _move(

@@ -274,3 +274,15 @@ def test_in_place_of_what_is_computed_further_in() -> None:
     g.compute_at(h, y)
     mirror.compute_at(g, y)
     _check(out, [3, 2])
+
+
+def test_a_temporary_of_whole_tiles_in_the_output_is_checked() -> None:
+    x, y, xy, xo, xi = hl.vars("x y xy xo xi")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x, y] = hl.u32(x)
+    f[x, y] = f[x, y] + 1
+    g[x, y] = hl.select(f[x, y] >= 5, hl.u32(y), f[x, y])
+    g.fuse(x, y, xy)
+    f.compute_root().update().split(x, xo, xi, 7)
+    for width in (27, 28):
+        _check(g, [width, 12])

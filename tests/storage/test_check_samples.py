@@ -13,7 +13,7 @@ from bayplan.ir.types import INT32
 from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.check_once import find_repeated
 from bayplan.storage.check_samples import find_samples
-from bayplan.storage.check_walk import Walk
+from bayplan.storage.check_walk import Scope, Walk
 from tests.storage.statements import block, copy, fill, int32, load, loop, var
 
 SITE = ErrorSite(BoundsError, "no")
@@ -56,6 +56,18 @@ def test_comparisons_of_checks_hold() -> None:
     assert samples
     for numbers in samples:
         assert (numbers.values["out.min.0"], numbers.values["out.extent.0"]) == (-1, 14)
+
+
+def test_samples_meet_a_condition_where_it_stands() -> None:
+    extent = var("out.extent.0")
+    stmt = checked(ge(extent, 5))
+    # Only sizes without a rest in tiles of 7.
+    scope = Scope("rounded", (extent + 6) // 7 * 7, None, None)
+    samples = find_samples(stmt, (eq(extent, var("rounded")), scope))
+    assert samples
+    for numbers in samples:
+        assert numbers.values["out.extent.0"] >= 5
+        assert numbers.values["out.extent.0"] % 7 == 0
 
 
 def test_samples_are_the_same_each_time() -> None:
