@@ -127,7 +127,7 @@ class _AddChecks(Rewriter):
         if e.type is not INT32 or e in self._done:
             return []
         computes = any(type(n) in (Add, Sub, Mul) for n in iterate(e))
-        if not computes or not (self._is_grown(e) or _scales_a_size(e)):
+        if not computes or not (self._is_grown(e) or (_scales_a_size(e) and not _searches(e))):
             return []
         self._done.add(e)
         wide = self._widen(e)
@@ -153,6 +153,9 @@ class _AddChecks(Rewriter):
             elif type(e) is Select and e.type is INT32:
                 yes, no = self._widen(e.true_value), self._widen(e.false_value)
                 found = Select(e.condition, yes, no)
+            elif type(e) is Call and e.name == "largest_over" and e.type is INT32:
+                *loop, value = e.args
+                found = Call(INT64, e.name, (*loop, self._widen(value)), e.kind)
             else:
                 found = cast(INT64, e)
             self._wide[e] = found
@@ -165,6 +168,11 @@ class _AddChecks(Rewriter):
         while stem and stem not in env:
             stem = stem.rpartition(".")[0]
         return (stem, env[stem].where) if stem else (name, None)
+
+
+def _searches(e: Expr) -> bool:
+    """Whether the iterations of a loop are tried, which is not done twice without need."""
+    return any(type(n) is Call and n.name == "largest_over" for n in iterate(e))
 
 
 def _scales_a_size(e: Expr) -> bool:

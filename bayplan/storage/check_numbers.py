@@ -125,9 +125,10 @@ class Numbers:
         name = loop.name if isinstance(loop, Variable) else loop.value  # type: ignore[attr-defined]
         first, count = self.value(low, scope, loops), self.value(extent, scope, loops)
         inner = Scope(name, None, None, scope)
-        at = range(first, first + count)
         if count > _MOST_COMBINATIONS:
-            at = range(first, first + count, max(1, count // _MOST_COMBINATIONS))
+            # Some of the iterations would give too little, and all would take too long.
+            raise Unknown(f"the largest value over {name}")
+        at = range(first, first + count)
         return max([self.value(value, inner, {**loops, name: i}) for i in at], default=0)
 
     def bytes_of(self, node: Allocate, scope: Scope | None, loops: Mapping[str, int]) -> int:
