@@ -83,9 +83,14 @@ class _Candidates:
         self._realized_at: dict[str, int] = {}
         self._conditions: list[tuple[int, frozenset[str]]] = []
         self._seen: set[Node] = set()
+        # The productions around, and those that make what is kept beyond them: to skip such a
+        # production would leave holes in the window that a later iteration reads.
+        self._productions: list[tuple[str, int]] = []
+        self._making_windows: set[str] = set()
         self._visit(stmt)
         for known_at, names in self._conditions:
             self.names |= {n for n in names if self._realized_at.get(n, -1) > known_at}
+        self.names -= self._making_windows
 
     def _visit(self, s: Any) -> None:
         cls = type(s)
@@ -99,11 +104,18 @@ class _Candidates:
             self._known_at[s.name] = self._place if known is None else known
         elif cls is IfThenElse:
             self._condition(s.condition, [s.then_case, s.else_case])
+        production = cls is ProducerConsumer and s.is_producer
+        if production:
+            realized = self._realized_at.get(s.name, -1)
+            self._making_windows |= {f for f, at in self._productions if realized < at}
+            self._productions.append((s.name, self._place))
         for child in s.children():
             if isinstance(child, Stmt):
                 self._visit(child)
             else:
                 self._expr(child)
+        if production:
+            self._productions.pop()
 
     def _expr(self, root: Expr) -> None:
         stack: list[Any] = [root]

@@ -286,3 +286,15 @@ def test_a_temporary_of_whole_tiles_in_the_output_is_checked() -> None:
     f.compute_root().update().split(x, xo, xi, 7)
     for width in (27, 28):
         _check(g, [width, 12])
+
+
+def test_a_window_is_filled_by_iterations_that_use_nothing_of_its_consumer() -> None:
+    x, y, xo, xi, xo2, xi2 = hl.vars("x y xo xi xo2 xi2")
+    f, g, h = hl.Func("f"), hl.Func("g"), hl.Func("h")
+    f[x, y] = x
+    g[x, y] = f[x, y]
+    h[x, y] = g[x, y]
+    h.split(x, xo, xi, 4).reorder(xi, y, xo)
+    g.compute_at(h, y).split(x, xo2, xi2, 16, hl.TailStrategy.RoundUp)
+    f.store_root().compute_at(g, xo2)
+    _check(h, [14, 3])
