@@ -107,7 +107,7 @@ _ALL = (
         changes_code=True,
     ),
     Setting("DUMP_DIR", "path", None, "Write the program after each pass into this folder."),
-    Setting("RANDOM_PROGRAMS", "int", 220, "Random programs in a run of Bayplan's own tests."),
+    Setting("RANDOM_PROGRAMS", "int", 300, "Random programs in a run of Bayplan's own tests."),
     Setting(
         "HALIDE_TUTORIAL",
         "path",
