@@ -120,8 +120,12 @@ def test_the_number_grows_with_a_parameter() -> None:
     run = out.compile_to_callable([n])
     result = np.zeros(10, np.int32)
     assert [run.workspace_bytes(k, result) for k in (0, 1, 5, 1000)] == [40, 44, 60, 4040]
-    assert run.required_bytes(0, np.zeros(0, np.int32)) == 0
-    run(3, np.zeros(0, np.int32), workspace=bytearray())
+    nothing = np.zeros(0, np.int32)
+    assert run.required_bytes(0, nothing) == 0
+    run(0, nothing, workspace=bytearray())
+    # What an empty output needs at x + n is counted from its begin, so three elements are.
+    assert run.workspace_bytes(3, nothing) == 12
+    run(3, nothing, workspace=run.make_workspace(3, nothing))
     workspace = run.make_workspace(1000, result)
     assert workspace.nbytes == 4040
     run(1000, result, workspace=workspace)
