@@ -9,7 +9,7 @@ from bayplan.driver.compile import check_defined, compile_pipeline
 from bayplan.driver.contexts import context
 from bayplan.driver.values import make_values, output_parameters
 from bayplan.driver.workspace import Workspace
-from bayplan.ir.errors import BufferError, MissingArgument
+from bayplan.ir.errors import BufferError, MissingArgument, WorkspaceError
 from bayplan.language.buffer import Buffer
 from bayplan.language.function import Function
 from bayplan.language.parameter import Parameter
@@ -46,7 +46,7 @@ class Callable:
         """The inputs in the order of the arguments."""
         return self._inputs
 
-    def __call__(self, *values: Any, workspace: Any = None) -> None:
+    def __call__(self, *values: Any, workspace: Any = None, strict: bool = False) -> None:
         """Run: first the listed arguments in order, then one buffer per output value.
 
         Args:
@@ -54,11 +54,14 @@ class Callable:
             workspace: writable contiguous memory with the buffer protocol, such as an array of
                 bytes, in which all temporaries of the call are placed; nothing is then allocated.
                 `required_bytes` of them are enough wherever it begins. Its contents are lost.
+            strict: refuse a workspace that does not begin at a multiple of `workspace_alignment`,
+                rather than leave the bytes before the first one unused.
 
         Raises:
             WorkspaceTooSmall: it has fewer bytes than the call needs at its address; nothing was
                 written.
-            WorkspaceError: the bytes depend on data, so that no workspace can be given.
+            WorkspaceError: the bytes depend on data, so that no workspace can be given; or it is
+                not aligned, with `strict`.
         """
         arguments = self._values(values)
         if workspace is None:
@@ -66,6 +69,13 @@ class Callable:
             return
         with Workspace(workspace) as memory:
             memory.check_apart(self._compiled.arguments, arguments)
+            if strict and memory.address % self.workspace_alignment:
+                raise WorkspaceError(
+                    f"the workspace of {self._compiled.program.name} begins "
+                    f"{memory.address % self.workspace_alignment} bytes behind a multiple of "
+                    f"{self.workspace_alignment}",
+                    hint="make_workspace(...) gives an aligned one",
+                )
             self._compiled.call(arguments, context(), (memory.address, memory.size_bytes))
 
     def workspace_bytes(self, *values: Any) -> int:

@@ -67,7 +67,9 @@ def write_header(emission: Emission, stack_bytes: int | None = None) -> str:
         "#include <stdbool.h>\n",
         read_header().rstrip("\n"),
         _BUFFER_ARGUMENT,
-        f"#define {name}_WORKSPACE_ALIGN {alignment}",
+        f"#define {name}_WORKSPACE_ALIGN {alignment}\n"
+        "/* Whether a workspace begins where no byte of it is left unused. */\n"
+        f"#define {name}_WORKSPACE_ALIGNED(w) ((uintptr_t)(w) % {name}_WORKSPACE_ALIGN == 0)",
     ]
     if size is not None:
         parts.append(_WORKSPACE.format(name=name, bytes=size, size=max(1, size)))

@@ -104,6 +104,7 @@ def test_bytes_that_depend_on_the_call_are_no_constant(tmp_path: Path) -> None:
     blur.compile_to_header(str(tmp_path / "blur.h"), arguments, "blur")
     header = (tmp_path / "blur.h").read_text()
     assert re.search(r"#define blur_WORKSPACE_ALIGN (16|32|64)\n", header)
+    assert "#define blur_WORKSPACE_ALIGNED(w) " in header
     assert "WORKSPACE_BYTES" not in header
     assert "int64_t blur_workspace_bytes(bp_buffer_argument in_buffer" in header
 
