@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from bayplan.analysis.facts import without_likely
 from bayplan.analysis.linear import Linear, build_linear, is_index_type, linear_of
+from bayplan.analysis.purity import reads_memory
 from bayplan.analysis.ranges import alignment_of_linear, range_of_linear
 from bayplan.analysis.simplify import Simplifier
 from bayplan.analysis.simplify_sum import combine
@@ -120,6 +121,9 @@ def _compare_index(s: Simplifier, cls: type, a: Expr, b: Expr, t: Type) -> Expr:
         decided = _sign_without_likely(s, a, b, cls)
     if decided is not None:
         return build.true() if decided else build.false()
+    if len(form.terms) > 1 and form.constant and (reads_memory(a) or reads_memory(b)):
+        # x - 9 <= m is not x <= m + 9: data may be the greatest of all numbers.
+        return cls(a, b)  # type: ignore[no-any-return]
     return _non_negative(s, form, t)
 
 

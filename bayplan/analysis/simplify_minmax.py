@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bayplan.analysis.facts import without_likely
 from bayplan.analysis.linear import Linear, is_index_type, linear_of, rank_of
+from bayplan.analysis.purity import reads_memory
 from bayplan.analysis.simplify import Simplifier
 from bayplan.analysis.vectors import lift
 from bayplan.ir import build
@@ -187,7 +188,12 @@ def _canonical(s: Simplifier, cls: type[Binary], leaves: list[Expr], t: Type) ->
     ordered = [(_order(form), form) for form in forms]
     ordered.sort(key=_first)
     forms = [form for _, form in ordered]
-    outside = Linear(common, forms[0].constant)
+    constant = forms[0].constant
+    if any(form.constant != constant for form in forms) and any(reads_memory(e) for e in leaves):
+        # max(x + 9, m) is not max(x, m - 9) + 9: data may be the least of all numbers, as the
+        # begin of a maximum is, and 9 less than that is a great one.
+        constant = 0
+    outside = Linear(common, constant)
     if outside.terms or outside.constant:
         forms = [form.plus(outside, -1) for form in forms]
     divisor = gcd(*[v for form in forms for v in (*form.terms.values(), form.constant)])
