@@ -24,6 +24,7 @@ from bayplan.ir.types import INT32, INT64, Handle, UInt
 from bayplan.ir.walk import Rewriter, iterate
 from bayplan.language.function import Function
 from bayplan.language.target import MOST_ALIGNMENT
+from bayplan.lower.arena_aliases import arenas_by_loop, point_into
 from bayplan.lower.context import Lowering
 from bayplan.lower.guard_temporaries import is_sanitized
 from bayplan.lower.names import func_of_storage
@@ -185,16 +186,11 @@ class _Rewrite:
         self.holds = holds
         self.lowering = lowering
         self.alignment = alignment
-        self.arenas = {a.name: a for a in planned.plan.arenas}
         self.bytes: dict[str, Expr] = {}  # of each arena
         self.offsets: dict[int, Expr] = {}  # of each temporary, by id
         self.named: dict[Expr, Expr] = {}
         self.lets: list[tuple[str, Expr] | AssertStmt] = []
-        # Equal loops in several places are one node; they are met in the order of their steps.
-        self.worker_arenas: dict[int, list[Arena]] = {}
-        for place in sorted(planned.worker_arenas, key=lambda p: p.begin):
-            found = self.worker_arenas.setdefault(id(place.node), [])
-            found.append(planned.worker_arenas[place])
+        self.worker_arenas = arenas_by_loop(planned.worker_arenas.items())
 
     def run(self, stmt: Stmt) -> Stmt:
         position = _step_in(stmt, self.holds)
@@ -361,7 +357,7 @@ class _Rewrite:
         if member.arena == member.name:
             # It is taken outside of the loops around, so its life does not end in one.
             return _DropFree(s.name)(body)
-        address = self._pointer(member.arena, self.offsets[id(member)])
+        address = point_into(member.arena, self.offsets[id(member)])
         if member.output:
             choice = (self._in_output(member), Variable(Handle(), member.output), *address.args)
             address = Call(Handle(), "output_or_offset_pointer", choice, CallKind.INTRINSIC)
@@ -369,10 +365,6 @@ class _Rewrite:
             s.name, s.type, s.memory_type, s.extents, s.condition, s.padding, body,
             self.alignment, address,
         )
-
-    def _pointer(self, arena: str, offset: Expr) -> Call:
-        base = Variable(Handle(), arena)
-        return Call(Handle(), "offset_pointer", (base, offset), CallKind.INTRINSIC)
 
     def _loop(self, s: For) -> Stmt:
         arena: Arena | None = None
@@ -387,6 +379,6 @@ class _Rewrite:
             )
             body = Allocate(
                 arena.name, UInt(8), MemoryType.Heap, (self.bytes[arena.name],), build.true(), 0,
-                body, self.alignment, self._pointer(slab.arena, offset),
+                body, self.alignment, point_into(slab.arena, offset),
             )
         return s if body is s.body else s.with_children([s.min, s.extent, body])

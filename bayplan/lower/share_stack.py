@@ -10,11 +10,12 @@ from typing import Final
 
 from bayplan import settings
 from bayplan.ir import build
-from bayplan.ir.exprs import Call, CallKind, Expr, Variable
+from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.stmts import Allocate, Block, For, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.types import INT64, Handle, UInt
+from bayplan.ir.types import INT64, UInt
 from bayplan.ir.walk import iterate
+from bayplan.lower.arena_aliases import arenas_by_loop, point_into
 from bayplan.lower.context import Lowering
 from bayplan.lower.guard_temporaries import is_sanitized
 from bayplan.storage.lives import Life, find_lives
@@ -92,9 +93,7 @@ class _Share:
         call = self.arenas.get(None)
         self._lives = iter(lives)
         self._chosen = {id(life.node) for life in lives if self.temporaries[life].arena}
-        self._loops: dict[int, list[Arena]] = {}
-        for place in sorted([p for p in self.arenas if p is not None], key=lambda p: p.begin):
-            self._loops.setdefault(id(place.node), []).append(self.arenas[place])
+        self._loops = arenas_by_loop([(p, a) for p, a in self.arenas.items() if p is not None])
         return self._around(stmt, call) if call is not None else self._walk(stmt)
 
     def _around(self, stmt: Stmt, arena: Arena) -> Stmt:
@@ -143,8 +142,7 @@ class _Share:
         arena = next(a for a in self.arenas.values() if a.name == member.arena)
         assert arena.offsets is not None
         offset: Expr = build.const(INT64, arena.offsets[member.group])
-        base = Variable(Handle(), arena.name)
-        address = Call(Handle(), "offset_pointer", (base, offset), CallKind.INTRINSIC)
+        address = point_into(arena.name, offset)
         return Allocate(
             s.name, s.type, s.memory_type, s.extents, s.condition, s.padding, body, _ALIGNMENT,
             address,
