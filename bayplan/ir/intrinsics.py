@@ -93,6 +93,17 @@ STORAGE: Final[dict[str, str]] = {
 }
 """Calls of kind INTRINSIC that the storage plan makes."""
 
+DEVICE: Final[dict[str, str]] = {
+    "gpu_thread_barrier": "(fence): int32, the threads of a block wait for each other; what was "
+    "written before to shared (1) and global (2) memory is seen by all behind it",
+    "device_copy_in": "(name): int32, the device's bytes of a buffer or of a temporary with two "
+    "homes become true: copied where the host's are newer",
+    "device_copy_out": "(name): int32, the host's bytes become true",
+    "device_written": "(name): int32, the device's bytes are newer from here on",
+    "host_written": "(name): int32, the host's bytes are newer from here on",
+}
+"""Calls of kind INTRINSIC about devices; the name is a StringImm."""
+
 EXTERN: Final[dict[str, str]] = {
     "extern_value": "(argument...): the value number value_index that the C function `target` "
     "computes; only in definitions, before its loops are gone",

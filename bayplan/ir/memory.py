@@ -14,6 +14,8 @@ class MemoryType(Enum):
     Register = "register"
     Static = "static"
     GPUShared = "gpu_shared"
+    # Device memory that the host allocates; the storage plan's, users write Heap.
+    GPUGlobal = "gpu_global"
     GPUTexture = "gpu_texture"
     LockedCache = "locked_cache"
     VTCM = "vtcm"
@@ -30,6 +32,16 @@ class ForKind(Enum):
     GPUBlock = "gpu_block"
     GPUThread = "gpu_thread"
     GPULane = "gpu_lane"
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the loop is part of a kernel's grid."""
+        return self in (ForKind.GPUBlock, ForKind.GPUThread, ForKind.GPULane)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether iterations run at the same time, on the host or on a device."""
+        return self is ForKind.Parallel or self.is_gpu
 
 
 class Partition(Enum):
