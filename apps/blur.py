@@ -10,24 +10,31 @@ from typing import Any
 
 from apps.harness import App, Box, Extents
 
+GPU_SCHEDULES = ("inline", "cache", "slide", "slide_vector")
 
-def build(hl: Any, *, vector: int = 16, strip: int = 32) -> App:
-    """Builds the blur with its CPU schedule: parallel strips of rows, `blur_x` slides in each.
+
+def build(hl: Any, *, vector: int = 16, strip: int = 32, gpu: str | None = None) -> App:
+    """Builds the blur: parallel strips of rows, `blur_x` slides in each; or blocks of a GPU.
 
     Args:
         hl: The module to build with.
         vector: Lanes of both stages.
         strip: Rows of the output in one parallel task.
+        gpu: None for the CPU, else one of GPU_SCHEDULES.
     """
-    x, y, yi = hl.vars("x y yi")
+    x, y = hl.vars("x y")
     source = hl.ImageParam(hl.UInt(16), 2, "input")
     blur_x, blur_y = hl.Func("blur_x"), hl.Func("blur_y")
 
     blur_x[x, y] = (source[x, y] + source[x + 1, y] + source[x + 2, y]) / 3
     blur_y[x, y] = (blur_x[x, y] + blur_x[x, y + 1] + blur_x[x, y + 2]) / 3
 
-    blur_y.split(y, y, yi, strip).parallel(y).vectorize(x, vector)
-    blur_x.store_at(blur_y, y).compute_at(blur_y, x).vectorize(x, vector)
+    if gpu is None:
+        yi = hl.Var("yi")
+        blur_y.split(y, y, yi, strip).parallel(y).vectorize(x, vector)
+        blur_x.store_at(blur_y, y).compute_at(blur_y, x).vectorize(x, vector)
+    else:
+        _schedule_gpu(hl, gpu, blur_x, blur_y, x, y)
 
     return App(
         "blur",
@@ -39,6 +46,20 @@ def build(hl: Any, *, vector: int = 16, strip: int = 32) -> App:
         input_box=_input_box,
         fill=lambda name, shape, rng: rng.integers(0, 4096, shape).astype("uint16"),
     )
+
+
+def _schedule_gpu(hl: Any, which: str, blur_x: Any, blur_y: Any, x: Any, y: Any) -> None:
+    """`cache` keeps a tile of `blur_x` in shared memory; in `slide` a thread has eight rows."""
+    xi, yi, rows = hl.vars("xi yi rows")
+    if which == "slide_vector":
+        blur_y.vectorize(x, 2)
+    if which in ("slide", "slide_vector"):
+        blur_y.split(y, y, rows, 8).reorder(rows, x).unroll(rows)
+        blur_y.gpu_tile(x, y, xi, yi, 32, 1)
+        return
+    blur_y.gpu_tile(x, y, xi, yi, 32, 8)
+    if which == "cache":
+        blur_x.compute_at(blur_y, x).gpu_threads(x, y)
 
 
 def _input_box(name: str, mins: Extents, extents: Extents) -> Box:

@@ -25,20 +25,25 @@ MATRIX_7000 = (
 )
 
 
-def build(hl: Any, *, width: int = 2560, height: int = 1920) -> App:
-    """Builds the camera pipeline with its CPU schedule.
+def build(hl: Any, *, width: int = 2560, height: int = 1920, gpu: bool = False) -> App:
+    """Builds the camera pipeline.
 
-    Strips of 32 rows run in parallel; in each, five line buffers of four rows slide. Output
-    extents must be multiples of twice the natural vector size of uint16, by 32.
+    On the CPU strips of 32 rows run in parallel; in each, five line buffers of four rows slide.
+    Output extents must be multiples of twice the natural vector size of uint16, by 32. On a GPU
+    a block of 28 x 12 pixels keeps seven temporaries in shared memory; extents must be even.
 
     Args:
         hl: The module to build with.
         width: Usual width of the output; any multiple works in the call.
         height: Usual height of the output.
+        gpu: Schedule for a GPU.
     """
     pipeline = _Camera(hl)
     processed = pipeline.define()
-    pipeline.schedule()
+    if gpu:
+        pipeline.schedule_gpu()
+    else:
+        pipeline.schedule()
     step = 2 * pipeline.vector
     return App(
         "camera_pipe",
@@ -277,6 +282,30 @@ class _Camera:
         g = hl.Func("processed")
         g[x, y, c] = hl.u8_sat(hl.i16(f[x, y, c]) + (mask[x, y, c] * strength[()]) / 32)
         return g
+
+    def schedule_gpu(self) -> None:
+        """Gives all stages their GPU schedule: seven tiles in a block's shared memory."""
+        hl, x, y, c = self.hl, self.x, self.y, self.c
+        xi, yi = hl.vars("xi yi")
+        processed = self.processed
+        self.curve.compute_root().gpu_tile(x, xi, 32)
+        self.matrix.compute_root().gpu_single_thread()
+        self.strength.compute_root().gpu_single_thread()
+
+        out = processed.output_buffer()
+        processed.compute_root().reorder(c, x, y).bound(c, 0, 3)
+        processed.bound(x, 0, out.width() / 2 * 2).bound(y, 0, out.height() / 2 * 2)
+        processed.unroll(x, 2).gpu_tile(x, y, xi, yi, 28, 12)
+        self.denoised.compute_at(processed, x)
+        self.denoised.tile(x, y, xi, yi, 2, 2).unroll(xi).unroll(yi).gpu_threads(x, y)
+        self.deinterleaved.compute_at(processed, x)
+        self.deinterleaved.unroll(x, 2).gpu_threads(x, y).reorder(c, x, y).unroll(c)
+        for green in (self.g_r, self.g_b):
+            green.compute_at(processed, x).gpu_threads(x, y)
+        for stage in (self.demosaiced, self.curved):
+            stage.compute_at(processed, x)
+            stage.unroll(x, 2).gpu_threads(x, y).reorder(c, x, y).unroll(c)
+        self.corrected.compute_at(processed, x).gpu_threads(x, y).reorder(c, x, y).unroll(c)
 
     def schedule(self) -> None:
         """Gives all stages their CPU schedule."""

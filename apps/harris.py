@@ -11,17 +11,19 @@ from typing import Any
 from apps.harness import App, Box, Extents
 
 
-def build(hl: Any, *, strip: int = 32) -> App:
-    """Builds the corner detector with its CPU schedule.
+def build(hl: Any, *, strip: int = 32, gpu: bool = False) -> App:
+    """Builds the corner detector.
 
-    `gray` slides in the rows of a strip; the two gradients slide too and share one loop nest
-    by `compute_with`.
+    On the CPU `gray` slides in the rows of a strip; the two gradients slide too and share one
+    loop nest by `compute_with`. On a GPU all three are tiles in shared memory, read through
+    patches in registers.
 
     Args:
         hl: The module to build with.
         strip: Rows of the output in one parallel task.
+        gpu: Schedule for a GPU.
     """
-    x, y, yi = hl.vars("x y yi")
+    x, y = hl.vars("x y")
     source = hl.ImageParam(hl.Float(32), 3, "input")
     gray, output = hl.Func("gray"), hl.Func("harris")
     gradient_x, gradient_y = hl.Func("Ix"), hl.Func("Iy")
@@ -45,10 +47,14 @@ def build(hl: Any, *, strip: int = 32) -> App:
     output[x, y] = determinant[x, y] - hl.f32(0.04) * trace[x, y] * trace[x, y]
 
     vector = hl.get_host_target().natural_vector_size(hl.Float(32))
-    output.split(y, y, yi, strip).parallel(y).vectorize(x, vector)
-    for stage in (gray, gradient_x, gradient_y):
-        stage.store_at(output, y).compute_at(output, yi).vectorize(x, vector)
-    gradient_x.compute_with(gradient_y, x)
+    if gpu:
+        _schedule_gpu(hl, output, gray, gradient_x, gradient_y)
+    else:
+        yi = hl.Var("yi")
+        output.split(y, y, yi, strip).parallel(y).vectorize(x, vector)
+        for stage in (gray, gradient_x, gradient_y):
+            stage.store_at(output, y).compute_at(output, yi).vectorize(x, vector)
+        gradient_x.compute_with(gradient_y, x)
 
     return App(
         "harris",
@@ -63,6 +69,19 @@ def build(hl: Any, *, strip: int = 32) -> App:
         rtol=1e-5,
         atol_of_max=1e-6,
     )
+
+
+def _schedule_gpu(hl: Any, output: Any, gray: Any, ix: Any, iy: Any) -> None:
+    """Blocks of 62 x 14 pixels, two pixels a thread; with their borders 64 x 16."""
+    x, y, xi, yi = hl.vars("x y xi yi")
+    output.gpu_tile(x, y, xi, yi, 62, 14).unroll(xi, 2)
+    gray.compute_at(output, x).tile(x, y, xi, yi, 3, 2).unroll(xi).unroll(yi).gpu_threads(x, y)
+    for gradient in (iy, ix):
+        gradient.compute_at(output, x).unroll(x, 2).gpu_threads(x, y)
+    ix.compute_with(iy, x)
+    gray.in_(iy).compute_at(iy, x).vectorize(x, 2).unroll(x).unroll(y)
+    for gradient in (iy, ix):
+        gradient.in_().compute_at(output, xi).vectorize(x, 2).unroll(x).unroll(y)
 
 
 def _define_gradients(hl: Any, gray: Any, ix: Any, iy: Any, x: Any, y: Any) -> None:

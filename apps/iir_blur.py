@@ -12,9 +12,18 @@ from apps.harness import App, Box, Extents
 
 
 def build(
-    hl: Any, *, width: int = 1536, height: int = 2560, channels: int = 3, alpha: float = 0.5
+    hl: Any,
+    *,
+    width: int = 1536,
+    height: int = 2560,
+    channels: int = 3,
+    alpha: float = 0.5,
+    gpu: bool = False,
 ) -> App:
-    """Builds the filter with its CPU schedule: strips of columns, one wide vector each.
+    """Builds the filter: on the CPU strips of columns, one wide vector each.
+
+    On a GPU a warp scans 32 columns in a slice of global memory and transposes through a tile in
+    shared memory, whose rows are 33 wide so that a column meets all banks.
 
     Args:
         hl: The module to build with.
@@ -22,13 +31,14 @@ def build(
         height: Height of input and output.
         channels: Planes of input and output.
         alpha: Usual weight of the new sample.
+        gpu: Schedule for a GPU.
     """
     source = hl.ImageParam(hl.Float(32), 3, "input")
     weight = hl.Param(hl.Float(32), "alpha")
-    vector = hl.get_host_target().natural_vector_size(hl.Float(32))
 
-    first = _blur_columns_transposed(hl, source, height, weight, vector, "first")
-    output = _blur_columns_transposed(hl, first, width, weight, vector, "second")
+    schedule = _schedule_gpu if gpu else _schedule_cpu
+    first = _blur_columns_transposed(hl, source, height, weight, "first", schedule)
+    output = _blur_columns_transposed(hl, first, width, weight, "second", schedule)
     first.compute_root()
 
     for buffer in (source, output.output_buffer()):
@@ -53,10 +63,10 @@ def build(
 
 
 def _blur_columns_transposed(
-    hl: Any, source: Any, rows: int, alpha: Any, vector: int, name: str
+    hl: Any, source: Any, rows: int, alpha: Any, name: str, schedule: Any
 ) -> Any:
     """Filters each column of `source` downwards then upwards, and returns the transpose."""
-    x, y, c, xo, yo = hl.vars("x y c xo yo")
+    x, y, c = hl.vars("x y c")
     column = hl.Func(f"{name}_columns")
     scan = hl.RDom([(1, rows - 1)], f"{name}_scan")
     up = rows - scan.x - 1
@@ -70,13 +80,29 @@ def _blur_columns_transposed(
     transposed = hl.Func(f"{name}_transposed")
     transposed[x, y, c] = column[y, x, c]
 
+    schedule(hl, transposed, column, scan)
+    return transposed
+
+
+def _schedule_cpu(hl: Any, transposed: Any, column: Any, scan: Any) -> None:
+    x, y, c, xo, yo = hl.vars("x y c xo yo")
+    vector = hl.get_host_target().natural_vector_size(hl.Float(32))
     transposed.tile(x, y, xo, yo, x, y, vector, 4 * vector).vectorize(x)
     transposed.parallel(yo).parallel(c)
     column.compute_at(transposed, yo)
+    column.update(0).unscheduled()
     for update in (1, 2):
         column.update(update).reorder(x, scan.x).vectorize(x)
-    column.update(0).unscheduled()
-    return transposed
+
+
+def _schedule_gpu(hl: Any, transposed: Any, column: Any, scan: Any) -> None:
+    x, y, c, xi, yi = hl.vars("x y c xi yi")
+    transposed.compute_root().tile(x, y, xi, yi, 32, 32).gpu_blocks(y, c).gpu_lanes(xi)
+    column.compute_at(transposed, y).store_in(hl.MemoryType.Heap).gpu_lanes(x)
+    column.update(0).gpu_lanes(x)
+    for update in (1, 2):
+        column.update(update).reorder(x, scan.x).gpu_lanes(x).unroll(scan.x, 8)
+    column.in_().compute_at(transposed, x).align_storage(x, 33).gpu_lanes(x)
 
 
 def _input_box(name: str, mins: Extents, extents: Extents) -> Box:

@@ -12,17 +12,19 @@ from typing import Any
 from apps.harness import App, Box, Extents
 
 
-def build(hl: Any, *, sigma: float = 1.5, strip: int = 32) -> App:
-    """Builds the sharpening filter with its CPU schedule.
+def build(hl: Any, *, sigma: float = 1.5, strip: int = 32, gpu: bool = False) -> App:
+    """Builds the sharpening filter.
 
-    Three producers (`gray`, `blur_y`, `ratio`) slide in one loop over the rows of a strip.
+    On the CPU three producers (`gray`, `blur_y`, `ratio`) slide in one loop over the rows of a
+    strip; on a GPU a block keeps a tile of `gray` and `blur_y` in shared memory.
 
     Args:
         hl: The module to build with.
         sigma: Standard deviation of the blur in pixels.
         strip: Rows of the output in one parallel task.
+        gpu: Schedule for a GPU.
     """
-    x, y, c, yo, yi = hl.vars("x y c yo yi")
+    x, y, c = hl.vars("x y c")
     source = hl.ImageParam(hl.Float(32), 3, "input")
     kernel, gray, output = hl.Func("kernel"), hl.Func("gray"), hl.Func("unsharp")
     blur_x, blur_y = hl.Func("blur_x"), hl.Func("blur_y")
@@ -56,9 +58,13 @@ def build(hl: Any, *, sigma: float = 1.5, strip: int = 32) -> App:
     output[x, y, c] = ratio[x, y] * source[x, y, c]
 
     vector = hl.get_host_target().natural_vector_size(hl.Float(32))
-    output.split(y, yo, yi, strip).vectorize(x, vector).parallel(yo).reorder(x, c, yi, yo)
-    for stage in (gray, blur_y, ratio):
-        stage.store_at(output, yo).compute_at(output, yi).vectorize(x, vector)
+    if gpu:
+        _schedule_gpu(hl, output, gray, blur_y, ratio)
+    else:
+        yo, yi = hl.vars("yo yi")
+        output.split(y, yo, yi, strip).vectorize(x, vector).parallel(yo).reorder(x, c, yi, yo)
+        for stage in (gray, blur_y, ratio):
+            stage.store_at(output, yo).compute_at(output, yi).vectorize(x, vector)
 
     return App(
         "unsharp",
@@ -72,6 +78,15 @@ def build(hl: Any, *, sigma: float = 1.5, strip: int = 32) -> App:
         rtol=1e-5,
         atol_of_max=1e-6,
     )
+
+
+def _schedule_gpu(hl: Any, output: Any, gray: Any, blur_y: Any, ratio: Any) -> None:
+    """Tiles of 32 x 32, one thread a pixel; `ratio` stays in a register."""
+    x, y, c, xi, yi = hl.vars("x y c xi yi")
+    output.reorder(c, x, y).bound(c, 0, 3).unroll(c).gpu_tile(x, y, xi, yi, 32, 32)
+    ratio.compute_at(output, xi)
+    gray.compute_at(output, x).tile(x, y, xi, yi, 2, 2).unroll(xi).unroll(yi).gpu_threads(x, y)
+    blur_y.compute_at(output, x).unroll(x, 2).gpu_threads(x, y)
 
 
 def _input_box(name: str, mins: Extents, extents: Extents) -> Box:
