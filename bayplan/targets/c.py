@@ -185,6 +185,7 @@ def _assemble(emission: Emission) -> None:
         "#define BP_INLINE static inline __attribute__((always_inline))\n"
         "#if defined(__clang__) || __GNUC__ >= 12\n#define BP_SHUFFLEVECTOR 1\n#else\n"
         "#define BP_SHUFFLEVECTOR 0\n#endif\n",
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n',
         (folder / "prelude.c").read_text(),
         (folder / "prelude_storage.c").read_text(),
         prelude(emission.program.target),
@@ -208,7 +209,7 @@ def _assemble(emission: Emission) -> None:
     if unit.extern_functions or unit.callee_names:
         parts += extern_text(unit.name, list(unit.extern_functions.values()))
     parts.append(_site_table(unit.sites))
-    parts += [*unit.tables, helpers, "", body]
+    parts += [*unit.tables, helpers, "", body, "#ifdef __cplusplus\n}\n#endif\n"]
     emission.source = "\n".join(parts)
 
 
@@ -226,7 +227,7 @@ def _flatten(lines: Lines, out: list[str]) -> None:
 
 def _site_table(sites: list[ErrorSite]) -> str:
     if not sites:
-        return "static const bp_site bp_sites[1];\n"
+        return "static const bp_site bp_sites[1] = {{NULL, NULL, NULL, 0, 0}};\n"
     rows = []
     for site in sites:
         where = site.where

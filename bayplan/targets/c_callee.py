@@ -8,6 +8,7 @@ from bayplan.ir import exprs as E
 from bayplan.ir.types import Type
 from bayplan.targets.c_names import sanitise, scalar_type
 from bayplan.targets.c_stmts import StatementWriter
+from bayplan.targets.c_storage import function_body
 from bayplan.targets.c_text import ATOM, Text, comment
 from bayplan.targets.c_writer import Binding, Unit, Writer
 
@@ -68,11 +69,8 @@ def _add_size(emission: Emission, callee: Callee) -> None:
         [
             f"/* The bytes of the workspace of {emission.name}. */",
             f"{head} {{",
-            "    int32_t status = 0;",
             "    (void)ctx;",
-            w.lines,
-            *(["done:"] if w.uses_done else []),
-            "    return status;",
+            *function_body(w),
             "}",
             "",
         ]
@@ -115,9 +113,8 @@ def call_callee(w: Writer, extern: Any, args: list[str], workspace: str, size: s
 
 
 def _end_if_failed(w: Writer, call: str) -> None:
-    w.uses_done = True
     w.line(f"status = {call};")
-    w.line("if (status < 0) goto done;")
+    w.leave_if_failed()
 
 
 def largest_over(w: Writer, e: E.Call) -> Text:

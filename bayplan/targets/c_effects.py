@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bayplan.ir import build
@@ -48,23 +48,19 @@ def argument(w: Writer, e: E.Expr) -> str:
     return f"bp_int({text})" if t.kind == "int" else f"bp_uint({text})"
 
 
-def arguments(w: Writer, args: list[E.Expr] | tuple[E.Expr, ...]) -> str:
-    """Values as an array of `bp_arg` and its length, for calls of the runtime."""
-    if not args:
-        return "NULL, 0"
-    parts = [argument(w, a) for a in args]
-    return f"(bp_arg[]){{{', '.join(parts)}}}, {len(parts)}"
-
-
-def failure(w: Writer, site: ErrorSite, args: tuple[E.Expr, ...]) -> str:
-    """The expression that notes the error and gives the result to return."""
-    index = w.unit.site(site)
-    return f"bp_fail(ctx, bp_sites, {index}, {arguments(w, args[:_MOST_IN_ERROR])})"
+def fail(w: Writer, site: ErrorSite, args: Sequence[E.Expr]) -> None:
+    """Notes the error and leaves the function, inside the block of an if."""
+    w.fail(site, [argument(w, a) for a in args[:_MOST_IN_ERROR]])
 
 
 def _print(w: Writer, e: E.Call) -> Text:
     value = w.scalar(e.args[0])
-    w.line(f"ctx->print(ctx, {arguments(w, e.args)});")
+    args = [argument(w, a) for a in e.args]
+    w.line("{")
+    w.depth += 1
+    w.line(f"ctx->print(ctx, {w.arguments(args)});")
+    w.depth -= 1
+    w.line("}")
     return value
 
 
@@ -74,7 +70,8 @@ def _print_when(w: Writer, e: E.Call) -> Text:
     saved = dict(w.memo)
     w.line(f"if ({condition[0]}) {{")
     w.depth += 1
-    w.line(f"ctx->print(ctx, {arguments(w, e.args[1:])});")
+    args = [argument(w, a) for a in e.args[1:]]
+    w.line(f"ctx->print(ctx, {w.arguments(args)});")
     w.depth -= 1
     w.line("}")
     w.memo = saved
@@ -96,11 +93,9 @@ def _require(w: Writer, e: E.Call) -> Text:
     site = _requirement(w, e, " ".join(parts))
     name = scalar_type(value.type)
     saved = dict(w.memo)
-    w.uses_done = True
     w.line(f"if (!({text[0]})) {{")
     w.depth += 1
-    w.line(f"status = {failure(w, site, tuple(values))};")
-    w.line("goto done;")
+    fail(w, site, values)
     w.depth -= 1
     w.line("}")
     w.memo = saved
@@ -155,8 +150,7 @@ def _set_bounds(w: Writer, e: E.Call) -> Text:
 
 
 def _return(w: Writer, e: E.Call) -> Text:
-    w.uses_done = True
-    w.line("goto done;")
+    w.leave("0")
     return "0", ATOM
 
 

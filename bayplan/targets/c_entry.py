@@ -14,7 +14,7 @@ from bayplan.ir.types import Type
 from bayplan.targets.c_names import memory_type, scalar_type
 from bayplan.targets.c_static_tables import add_tables
 from bayplan.targets.c_stmts import StatementWriter
-from bayplan.targets.c_storage import clean_up, heap_declarations
+from bayplan.targets.c_storage import function_body
 from bayplan.targets.c_writer import Binding, Lines, Unit, Writer
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def _write_body(emission: Emission) -> None:
             declared.append(f"bp_buffer *{c_name}")
             w.scope[f"{argument.name}.buffer"] = Binding(c_name, "bp_buffer *")
             checks += _check_buffer(unit, argument, c_name)
-            w.uses_done = True
         else:
             c_type = scalar_type(argument.type)
             declared.append(f"{c_type} {c_name}")
@@ -62,17 +61,13 @@ def _write_body(emission: Emission) -> None:
     parameters = ", ".join(["bp_context *ctx", *declared, _WORKSPACE, "int64_t *query"])
     lines: Lines = [
         f"static int32_t {emission.name}_body({parameters}) {{",
-        "    int32_t status = 0;",
         "    (void)ctx;",
         "    (void)workspace;",
         "    (void)workspace_bytes;",
         "    (void)query;",
         head,
-        heap_declarations(w),
         checks,
-        w.lines,
-        clean_up(w),
-        "    return status;",
+        *function_body(w),
         "}",
         "",
     ]
@@ -95,21 +90,20 @@ def _check_buffer(unit: Unit, argument: Argument, c_name: str) -> Lines:
     code = _TYPE_CODES[t.kind]
     b = c_name
 
-    def fail(condition: str, site: ErrorSite, args: str, count: int) -> Lines:
-        index = unit.site(site)
-        array = f"(bp_arg[]){{{args}}}" if count else "NULL"
-        return [
-            f"    if ({condition}) {{",
-            f"        status = bp_fail(ctx, bp_sites, {index}, {array}, {count});",
-            "        goto done;",
-            "    }",
-        ]
+    def fail(condition: str, site: ErrorSite, *args: str) -> Lines:
+        w = Writer(unit)
+        w.line(f"if ({condition}) {{")
+        w.depth += 1
+        w.fail(site, args)
+        w.depth -= 1
+        w.line("}")
+        return w.lines
 
     kind = f"{b}->type.code != {code} || {b}->type.bits != {t.width} || {b}->type.lanes != 1"
     return [
-        *fail(f"{b} == NULL", missing, "", 0),
-        *fail(kind, wrong_type, f"bp_int({b}->type.code), bp_int({b}->type.bits)", 2),
-        *fail(f"{b}->dimensions != {n}", wrong_rank, f"bp_int({b}->dimensions)", 1),
+        *fail(f"{b} == NULL", missing),
+        *fail(kind, wrong_type, f"bp_int({b}->type.code)", f"bp_int({b}->type.bits)"),
+        *fail(f"{b}->dimensions != {n}", wrong_rank, f"bp_int({b}->dimensions)"),
     ]
 
 

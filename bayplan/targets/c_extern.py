@@ -26,7 +26,7 @@ _LINE_BYTES: Final = 64
 _HOST: Final = """
 /* The first element of a buffer; never NULL, which would be a question for its bounds. */
 __attribute__((unused)) static uint8_t *bp_first(const void *memory, int64_t offset, void *other) {
-    return memory ? (uint8_t *)(uintptr_t)memory + offset : other;
+    return memory ? (uint8_t *)(uintptr_t)memory + offset : (uint8_t *)other;
 }
 
 /* Bytes in lines of 64; the largest number where there are more. */
@@ -180,12 +180,11 @@ def _check(w: Writer, function: ExternFunction, args: list[str], purpose: str, e
             extern.where,
         )
         w.unit.requirements[site_key] = site
-    w.uses_done = True
     result = w.local("int32_t", f"{function.wrapper}({', '.join(args)})")[0]
-    index = w.unit.site(site)
     w.line(f"if ({result} != 0) {{")
-    w.line(f"    status = bp_fail(ctx, bp_sites, {index}, (bp_arg[]){{bp_int({result})}}, 1);")
-    w.line("    goto done;")
+    w.depth += 1
+    w.fail(site, [f"bp_int({result})"])
+    w.depth -= 1
     w.line("}")
 
 

@@ -132,8 +132,8 @@ def _choose(h: Helpers, t: VectorType, first: bool, value: str, plain: str) -> s
         return plain
     at = max(16, t.size_bytes)
     verb = "store" if value else "load"
-    pointer = "(void *)p" if value else "(const void *)p"
     element, middle, _ = _AVX512[t.width]
+    pointer = f"BP_ADDRESS({element}, {at}, p)"
     other = f"BP_VECTOR({element}, {at}, {_widen(h, t, value) if value else _zeros(h, t)})"
     found = f"__builtin_ia32_{verb}{middle}{8 * at}_mask({pointer}, {other}, {_bits(h, t, first)})"
     text = f"#if BP_MASKS == 2\n{_statement(h, t, value, found)}"
@@ -149,7 +149,8 @@ def _with_avx(h: Helpers, t: VectorType, first: bool, value: str) -> str:
     at = max(16, t.size_bytes)
     mask = f"{_leading(h, t.width, at)}(n)" if first else _widen(h, t, "m")
     verb = f"mask{'store' if value else 'load'}{suffix}{'256' if at == 32 else ''}"
-    arguments = ["(void *)p" if value else "(const void *)p", f"BP_VECTOR({whole}, {at}, {mask})"]
+    address = f"BP_VECTOR_ADDRESS({element}, {at}, p)"
+    arguments = [address, f"BP_VECTOR({whole}, {at}, {mask})"]
     if value:
         arguments.append(f"BP_VECTOR({element}, {at}, {_widen(h, t, value)})")
     return _statement(h, t, value, f"__builtin_ia32_{verb}({', '.join(arguments)})")
@@ -158,6 +159,7 @@ def _with_avx(h: Helpers, t: VectorType, first: bool, value: str) -> str:
 def _with_avx_halves(h: Helpers, t: VectorType, first: bool, value: str) -> str:
     element, suffix, whole = _AVX[t.width]
     half = t.lanes // 2
+    addresses = [f"BP_VECTOR_ADDRESS({element}, 32, {p})" for p in ("p", f"p + {half}")]
     halves = "__attribute__((vector_size(32))) h[2]"
     if first:
         every = _leading(h, t.width, 32)
@@ -169,13 +171,13 @@ def _with_avx_halves(h: Helpers, t: VectorType, first: bool, value: str) -> str:
     if value:
         text += f"    const union {{ {t.name} v; {element} {halves}; }} w = {{{value}}};\n"
         parts = [
-            f"    __builtin_ia32_maskstore{suffix}256((void *){at}, {mask}, w.h[{k}]);\n"
-            for k, (at, mask) in enumerate(zip(("p", f"(p + {half})"), masks, strict=True))
+            f"    __builtin_ia32_maskstore{suffix}256({at}, {mask}, w.h[{k}]);\n"
+            for k, (at, mask) in enumerate(zip(addresses, masks, strict=True))
         ]
         return text + "".join(parts)
     parts = [
-        f"    r.h[{k}] = __builtin_ia32_maskload{suffix}256((const void *){at}, {mask});\n"
-        for k, (at, mask) in enumerate(zip(("p", f"(p + {half})"), masks, strict=True))
+        f"    r.h[{k}] = __builtin_ia32_maskload{suffix}256({at}, {mask});\n"
+        for k, (at, mask) in enumerate(zip(addresses, masks, strict=True))
     ]
     union = f"    union {{ {t.name} v; {element} {halves}; }} r;\n"
     return f"{text}{union}{''.join(parts)}    return r.v;\n"

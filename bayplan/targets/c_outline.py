@@ -1,7 +1,8 @@
 """Loops as functions of their own, whose pointers are known to share no bytes.
 
 What is alive together never overlaps: the storage plan sees to it and the checker proves it. C has
-one way of saying so that compilers believe, `restrict` on the parameters of a function. So each
+one way of saying so that compilers believe, `restrict` on the parameters of a function (spelled
+`__restrict`, which C++ compilers know too). So each
 outermost loop nest in which no storage begins or ends becomes a function of the memory it touches.
 Two names for the same bytes, one of which takes them over in place, get no `restrict`; nor do an
 output, the temporaries that may live in it, and the inputs that its user lets share its bytes.
@@ -17,6 +18,7 @@ from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.node import Node
 from bayplan.ir.walk import iterate
 from bayplan.targets.c_names import sanitise
+from bayplan.targets.c_storage import function_body
 from bayplan.targets.c_text import break_list, comment
 from bayplan.targets.c_writer import Writer
 
@@ -75,27 +77,22 @@ def write_outlined(sw: StatementWriter, s: S.For) -> None:
         passed.append("slot")
     for c_name, (c_type, text) in inner.captures.items():
         if c_type.endswith("*"):
-            mark = "restrict " if c_name in restricted else "const "
+            mark = "__restrict " if c_name in restricted else "const "
             declared.append(f"{c_type}{mark}{c_name}")
         else:
             declared.append(f"const {c_type} {c_name}")
         passed.append(text)
-    fails = inner.uses_done
+    fails = inner.fails
     lines: list[Any] = [
         f"/* The loop over {comment(s.name)}. */",
         *break_list(f"static {'int32_t' if fails else 'void'} {name}(", declared, ") {", ""),
     ]
-    lines += ["    int32_t status = 0;"] if fails else []
-    lines.append(inner.lines)
-    lines += ["done:"] if fails else []
-    lines.append("    (void)ctx;")
-    lines += ["    return status;"] if fails else []
+    lines += ["    (void)ctx;", *function_body(inner, in_block=True, gives=fails)]
     unit.functions.append([*lines, "}", ""])
     head = f"status = {name}(" if fails else f"{name}("
     w.lines += break_list(head, passed, ");", "    " * w.depth)
     if fails:
-        w.line("if (status < 0) goto done;")
-        w.uses_done = True
+        w.leave_if_failed()
 
 
 def _restricted(emission: Emission, inner: Writer, s: S.For) -> set[str]:

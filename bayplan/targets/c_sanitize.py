@@ -35,6 +35,8 @@ def guarded_place(sw: StatementWriter, s: S.Allocate, place: str) -> str:
     life = w.fresh(f"life_of_{s.name}")
     w.lives[s.name] = life
     w.all_lives.append(life)
+    # It has to be ended, however the function ends.
+    w.open += 1
     w.sites_of_lives[s.name] = program.origins[s.name].where if s.name in program.origins else None
     return f"{place} + {GUARD_BYTES}"
 
@@ -85,12 +87,10 @@ def _name(e: E.Call) -> str:
 
 def _fail(w: Writer, call: str, site: ErrorSite) -> None:
     """Ends the call where a text comes back, which is the argument of the message."""
-    index = w.unit.site(site)
-    w.uses_done = True
     found = w.temp()
     w.line(f"const char *const {found} = {call};")
     w.line(f"if ({found} != NULL) {{")
-    args = f"(bp_arg[]){{bp_string({found})}}, 1"
-    w.line(f"    status = bp_fail(ctx, bp_sites, {index}, {args});")
-    w.line("    goto done;")
+    w.depth += 1
+    w.fail(site, [f"bp_string({found})"])
+    w.depth -= 1
     w.line("}")

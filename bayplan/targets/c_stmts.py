@@ -18,12 +18,12 @@ from bayplan.targets.c_access import (
     store_scalar,
     store_vector,
 )
-from bayplan.targets.c_effects import failure
+from bayplan.targets.c_effects import fail
 from bayplan.targets.c_masks import mask_width
 from bayplan.targets.c_names import scalar_type
 from bayplan.targets.c_outline import is_stretch, write_outlined
 from bayplan.targets.c_ramps import count_first, holds_first
-from bayplan.targets.c_storage import allocate, clean_up, heap_declarations, release
+from bayplan.targets.c_storage import allocate, function_body, release
 from bayplan.targets.c_text import ATOM, comment
 from bayplan.targets.c_writer import Binding, Pieces, Writer
 
@@ -122,12 +122,10 @@ class StatementWriter:
         w = self.w
         w.begin_statement(s.condition)
         condition = w.scalar(E.Not(s.condition))[0]
-        w.uses_done = True
         w.line(f"if ({condition}) {{")
         w.depth += 1
         w.measure.add(*s.args)
-        w.line(f"status = {failure(w, s.site, s.args)};")
-        w.line("goto done;")
+        fail(w, s.site, s.args)
         w.depth -= 1
         w.line("}")
 
@@ -273,7 +271,7 @@ class StatementWriter:
         w = self.w
         w.depth += 1
         if self.loops < 2 and _has_loop(s.body):
-            w.fail_if("bp_cancelled(ctx)", "BP_CANCELLED")
+            w.leave_if("bp_cancelled(ctx)", "BP_CANCELLED")
         self.loops += 1
         self.write(s.body)
         self.loops -= 1
@@ -302,8 +300,7 @@ class StatementWriter:
         w.line(
             f"status = ctx->parallel_for(ctx, {stem}_task, {low}, {extent}, {slots}, {pointer});"
         )
-        w.uses_done = True
-        w.line("if (status < 0) goto done;")
+        w.leave_if_failed()
 
     def _finish_task(self, s: S.For, stem: str, name: str, inner: Writer) -> None:
         lines: list[Any] = []
@@ -318,21 +315,18 @@ class StatementWriter:
             f"static int32_t {stem}_task(bp_context *ctx, int32_t begin, int32_t end, "
             "int32_t slot, void *closure) {"
         )
-        lines.append("    int32_t status = 0;")
         if not inner.uses_slot:
             lines.append("    (void)slot;")
         if captures:
-            lines.append(f"    const struct {stem} *const given = closure;")
+            lines.append(f"    const struct {stem} *const given = (const struct {stem} *)closure;")
             for c, (c_type, _) in captures.items():
                 lines.append(f"    {_declaration(c_type, c, const=True)} = given->{c};")
         else:
             lines.append("    (void)closure;")
-        lines += heap_declarations(inner)
-        lines.append(f"    for (int32_t {name} = begin; {name} < end; {name}++) {{")
-        lines.append(inner.lines)
-        lines.append("    }")
-        lines += clean_up(inner)
-        lines += ["    (void)ctx;", "    return status;", "}", ""]
+        lines.append("    (void)ctx;")
+        head = f"    for (int32_t {name} = begin; {name} < end; {name}++) {{"
+        inner.lines = [head, inner.lines, "    }"]
+        lines += [*function_body(inner, in_block=True), "}", ""]
         inner.unit.functions.append(lines)
 
     # Storage

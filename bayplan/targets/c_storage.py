@@ -24,7 +24,7 @@ from bayplan.language.target_names import TargetFeature
 from bayplan.targets.c_names import memory_type
 from bayplan.targets.c_sanitize import end_lives, guarded_place, life_declarations
 from bayplan.targets.c_text import LOGIC, Text, comment, string_literal, wrap
-from bayplan.targets.c_writer import Writer
+from bayplan.targets.c_writer import Lines, Writer
 
 if TYPE_CHECKING:
     from bayplan.targets.c_stmts import StatementWriter
@@ -52,23 +52,41 @@ def release(sw: StatementWriter, ir_name: str) -> None:
     if name is None:
         return
     given = "" if ir_name != _call_arena(sw) else "if (!workspace) "
+    sw.w.open -= 1
     sw.w.line(f"{given}bp_release(ctx, {name}, {string_literal(ir_name)});")
     sw.w.line(f"{name} = NULL;")
 
 
-def heap_declarations(w: Writer) -> list[str]:
-    """The pointers of heap temporaries, NULL until they are allocated."""
-    lines = [f"    {c_type} *{name} = NULL;" for name, c_type, _, _ in w.heap]
-    return lines + life_declarations(w)
+def function_body(w: Writer, *, in_block: bool = False, gives: bool = True) -> Lines:
+    """A function from its own declarations to what it gives.
+
+    Where it has to give something back at its end, what comes before stands in a block: what
+    follows the first allocation, or all of it.
+
+    Args:
+        w: the function.
+        in_block: its lines are one block already.
+        gives: it gives a status.
+    """
+    status = ["    int32_t status = 0;"] if w.uses_status or w.uses_done else []
+    heap = [f"    {c_type} *{name} = NULL;" for name, c_type, _, _ in w.heap]
+    heap += life_declarations(w)
+    end = ["    return status;" if status else "    return 0;"] if gives else []
+    if not w.uses_done:
+        return [*status, *heap, w.lines, *end_lives(w), *end]
+    declared, taken = w.first_open
+    before, taking, after = w.lines[:declared], w.lines[declared:taken], w.lines[taken:]
+    if not in_block:
+        after = ["    {", _indent(after), "    }"]
+    released = [
+        f"    {given}bp_release(ctx, {name}, {string_literal(printed)});"
+        for name, _, printed, given in reversed(w.heap)
+    ]
+    return [*status, before, *heap, taking, after, "done:", *end_lives(w), *released, *end]
 
 
-def clean_up(w: Writer) -> list[str]:
-    """The end of a function: whatever is still allocated is released."""
-    lines = ["done:"] if w.uses_done else []
-    lines += end_lives(w)
-    for name, _, printed, given in reversed(w.heap):
-        lines.append(f"    {given}bp_release(ctx, {name}, {string_literal(printed)});")
-    return lines
+def _indent(lines: Lines) -> Lines:
+    return [_indent(item) if isinstance(item, list) else f"    {item}" for item in lines]
 
 
 def _call_arena(sw: StatementWriter) -> str | None:
@@ -176,6 +194,7 @@ def _allocate_heap(sw: StatementWriter, s: S.Allocate) -> None:
     w = sw.w
     scope = dict(w.scope)
     c_type = memory_type(s.type)
+    first, begins = w.depth == 1 and not w.heap, len(w.lines)
     w.begin_statement(*s.extents, s.condition)
     if _is_arena(s):
         size, present = _arena_size(w, s)
@@ -193,8 +212,12 @@ def _allocate_heap(sw: StatementWriter, s: S.Allocate) -> None:
     w.line(f"/* {_describe(sw, s, 'heap')} */")
     if of_call:
         bytes_text = f"{present} ? {size} : 0" if present else size
-        w.line(f"if (query) {{ *query = (int64_t)({bytes_text}); goto done; }}")
-        w.uses_done = True
+        w.line("if (query) {")
+        w.depth += 1
+        w.line(f"*query = (int64_t)({bytes_text});")
+        w.leave("0")
+        w.depth -= 1
+        w.line("}")
     if present:
         w.line(f"if ({present}) {{")
         w.depth += 1
@@ -202,6 +225,9 @@ def _allocate_heap(sw: StatementWriter, s: S.Allocate) -> None:
     if present:
         w.depth -= 1
         w.line("}")
+    if first:
+        w.first_open = (begins, len(w.lines))
+    w.open += 1
     sw.write(s.body)
     release(sw, s.name)
     w.scope = scope
@@ -224,10 +250,12 @@ def _take(sw: StatementWriter, s: S.Allocate, name: str, size: str, of_call: boo
     align = s.alignment
     hook = f"ctx->alloc(ctx, {size}, {align}, {string_literal(s.name)})"
     if not of_call:
-        w.line(f"{name} = {hook};")
+        w.line(f"{name} = ({memory_type(s.type)} *){hook};")
     else:
-        w.line(f"{name} = workspace ? bp_in_workspace(workspace, workspace_bytes, {size}, {align})")
-        w.line(f"    : {hook};")
+        given = f"bp_in_workspace(workspace, workspace_bytes, {size}, {align})"
+        w.line(f"{name} = ({memory_type(s.type)} *)(")
+        w.line(f"    workspace ? {given}")
+        w.line(f"              : {hook});")
         small = ErrorSite(
             WorkspaceTooSmall,
             f"{sw.emission.program.name} needs {{0}} bytes of workspace from the given address "
@@ -235,12 +263,12 @@ def _take(sw: StatementWriter, s: S.Allocate, name: str, size: str, of_call: boo
             _where(sw, s.name),
         )
         need = f"bp_uint(bp_workspace_need(workspace, {size}, {align}))"
-        _fail(sw, f"{name} == NULL && workspace", small, f"{need}, bp_uint(workspace_bytes)", 2)
+        _fail(sw, f"{name} == NULL && workspace", small, need, "bp_uint(workspace_bytes)")
     plan = sw.emission.program.plan
     parts = "" if plan is None else plan.parts_of(s.name)
     text = f"no memory for {s.name}: {{0}} bytes{parts}"
     memory = ErrorSite(OutOfMemory, text, _where(sw, s.name))
-    _fail(sw, f"{name} == NULL", memory, f"bp_uint({size})", 1)
+    _fail(sw, f"{name} == NULL", memory, f"bp_uint({size})")
 
 
 def _count_elements(sw: StatementWriter, s: S.Allocate) -> str:
@@ -273,8 +301,9 @@ def _count_elements(sw: StatementWriter, s: S.Allocate) -> str:
         sw,
         f"{elements} < 0 || {elements} > {_INT32_MAX - s.padding}",
         too_large,
-        f"bp_uint(bp_size({elements}, {size_bytes})), bp_int({elements}), bp_int({_INT32_MAX})",
-        3,
+        f"bp_uint(bp_size({elements}, {size_bytes}))",
+        f"bp_int({elements})",
+        f"bp_int({_INT32_MAX})",
     )
     return elements
 
@@ -284,13 +313,12 @@ def _where(sw: StatementWriter, name: str) -> Any:
     return None if origin is None else origin.where
 
 
-def _fail(sw: StatementWriter, condition: str, site: ErrorSite, args: str, count: int) -> None:
+def _fail(sw: StatementWriter, condition: str, site: ErrorSite, *args: str) -> None:
     w = sw.w
-    index = w.unit.site(site)
-    w.uses_done = True
     w.line(f"if ({condition}) {{")
-    w.line(f"    status = bp_fail(ctx, bp_sites, {index}, (bp_arg[]){{{args}}}, {count});")
-    w.line("    goto done;")
+    w.depth += 1
+    w.fail(site, args)
+    w.depth -= 1
     w.line("}")
 
 

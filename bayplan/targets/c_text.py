@@ -137,5 +137,5 @@ def break_list(head: str, items: Sequence[str], tail: str, indent: str) -> list[
             lines.append(line)
             line = f"{indent}    {text}"
         else:
-            line += text if line.endswith("(") else f" {text}"
+            line += text if line.endswith(("(", "{")) else f" {text}"
     return [*lines, line]

@@ -6,13 +6,14 @@ long, becomes a named local, so the text is linear in the size of the DAG.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayplan.ir.exprs import Expr, Variable
 from bayplan.ir.types import Type
 from bayplan.targets.c_helpers import Helpers, VectorType
 from bayplan.targets.c_names import sanitise, scalar_type, short_name
-from bayplan.targets.c_text import ATOM, Text
+from bayplan.targets.c_text import ATOM, Text, break_list
 from bayplan.targets.measure_statement import Measure
 
 if TYPE_CHECKING:
@@ -128,7 +129,13 @@ class Writer:
         self._temps = 0
         self.measure = Measure()
         self.memo: dict[Any, Text] = {}
+        # How the function may end before its end; see `leave`.
+        self.fails = False
+        self.uses_status = False
         self.uses_done = False
+        self.open = 0  # allocations that are to be given back, at this point of the text
+        # The lines at which the first one begins and is taken; 0 where that is in some block.
+        self.first_open = (0, 0)
         self.uses_slot = False
         # Of heap allocations: C name, element type, name for the hooks, when to release it.
         self.heap: list[tuple[str, str, str, str]] = []
@@ -147,10 +154,50 @@ class Writer:
         """Adds one line at the current depth."""
         self.lines.append("    " * self.depth + text)
 
-    def fail_if(self, condition: str, result: str) -> None:
-        """Leaves the function through its clean-up when the condition holds."""
+    # Ends of the function. Where nothing is to be given back it returns; else it goes to its end,
+    # out of the block that all declarations are in: C++ has no jumps into their scope.
+
+    def leave(self, result: str) -> None:
+        """Leaves the function with a result, inside the block of an if."""
+        self.fails = True
+        if not self.open:
+            self.line(f"return {result};")
+            return
+        self.uses_done = True
+        self.line(f"status = {result};")
+        self.line("goto done;")
+
+    def leave_if(self, condition: str, result: str) -> None:
+        """Leaves the function with a result when the condition holds."""
+        self.fails = True
+        if not self.open:
+            self.line(f"if ({condition}) return {result};")
+            return
         self.uses_done = True
         self.line(f"if ({condition}) {{ status = {result}; goto done; }}")
+
+    def leave_if_failed(self) -> None:
+        """Leaves the function when the status that it was just given is an error."""
+        self.fails = self.uses_status = True
+        if self.open:
+            self.uses_done = True
+        self.line(f"if (status < 0) {'goto done' if self.open else 'return status'};")
+
+    def fail(self, site: ErrorSite, args: Sequence[str] = ()) -> None:
+        """Notes an error and leaves the function, inside the block of an if.
+
+        Args:
+            site: where and what.
+            args: the values of its message, each a `bp_arg`.
+        """
+        self.leave(f"bp_fail(ctx, bp_sites, {self.unit.site(site)}, {self.arguments(args)})")
+
+    def arguments(self, args: Sequence[str]) -> str:
+        """Values as an array of `bp_arg`, which is declared, and its length."""
+        if not args:
+            return "NULL, 0"
+        self.lines += break_list("const bp_arg args[] = {", args, "};", "    " * self.depth)
+        return f"args, {len(args)}"
 
     # Names
 

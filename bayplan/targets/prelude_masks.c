@@ -15,6 +15,15 @@
 #define BP_MASKS 0
 #endif
 #endif
+/* The address as the builtins of AVX-512 take it: of an element in gcc, of a vector in clang. */
+#if defined(__clang__)
+#define BP_ADDRESS BP_VECTOR_ADDRESS
+#else
+#define BP_ADDRESS(element, bytes, p) ((element *)(p))
+#endif
+/* The address as that of a vector. */
+#define BP_VECTOR_ADDRESS(element, bytes, p) \
+    ((element __attribute__((vector_size(bytes))) *)(p))
 /* The vector's bytes as one of other elements. */
 #define BP_VECTOR(element, bytes, ...) ((element __attribute__((vector_size(bytes))))(__VA_ARGS__))
 

@@ -37,25 +37,25 @@ BP_INLINE u16x16 odd_u16x16(u16x16 a, u16x16 b) {
 }
 
 /* The loop over blur_y.s0.x. */
-static void blur_y_blur_y_s0_x_loop(bp_context *ctx, const uint16_t *restrict input,
-    const int32_t y, const int32_t input_stride_1, uint16_t *restrict blur_x) {
+static void blur_y_blur_y_s0_x_loop(bp_context *ctx, const uint16_t *__restrict input,
+    const int32_t y, const int32_t input_stride_1, uint16_t *__restrict blur_x) {
+    (void)ctx;
     for (int32_t x = 0; x < 8; x++) {
         const int32_t t1 = y * input_stride_1 + x * 16;
         const u16x16 t2 = load_u16x16(input + t1) + load_u16x16(input + ((int64_t)t1 + 1)) + load_u16x16(input + ((int64_t)t1 + 2));
         store_u16x16(blur_x + x * 16, t2 / 3);
     }
-    (void)ctx;
 }
 
 /* The loop over blur_y.s0.x. */
-static void blur_y_blur_y_s0_x_loop_2(bp_context *ctx, uint16_t *restrict blur_x,
-    uint16_t *restrict blur_y, const int32_t y) {
+static void blur_y_blur_y_s0_x_loop_2(bp_context *ctx, uint16_t *__restrict blur_x,
+    uint16_t *__restrict blur_y, const int32_t y) {
+    (void)ctx;
     for (int32_t x = 0; x < 4; x++) {
         const u16x16 t1 = load_u16x16(blur_x + x * 32);
         const u16x16 t2 = load_u16x16(blur_x + ((int64_t)(x * 32) + 16));
         store_u16x16(blur_y + (y * 64 + x * 16), even_u16x16(t1, t2) + odd_u16x16(t1, t2));
     }
-    (void)ctx;
 }
 
 struct blur_y_blur_y_s0_y {
@@ -66,20 +66,20 @@ struct blur_y_blur_y_s0_y {
 
 /* The iterations of the parallel loop over blur_y.s0.y. */
 static int32_t blur_y_blur_y_s0_y_task(bp_context *ctx, int32_t begin, int32_t end, int32_t slot, void *closure) {
-    int32_t status = 0;
     (void)slot;
-    const struct blur_y_blur_y_s0_y *const given = closure;
+    const struct blur_y_blur_y_s0_y *const given = (const struct blur_y_blur_y_s0_y *)closure;
     const uint16_t *const input = given->input;
     const int32_t input_stride_1 = given->input_stride_1;
     uint16_t *const blur_y = given->blur_y;
+    (void)ctx;
     uint16_t *blur_x = NULL;
     for (int32_t y = begin; y < end; y++) {
-        if (bp_cancelled(ctx)) { status = BP_CANCELLED; goto done; }
+        if (bp_cancelled(ctx)) return BP_CANCELLED;
         /* blur_x: heap, 128 uint16 */
-        blur_x = ctx->alloc(ctx, UINT64_C(256), 64, "blur_x");
+        blur_x = (uint16_t *)ctx->alloc(ctx, UINT64_C(256), 64, "blur_x");
         if (blur_x == NULL) {
-            status = bp_fail(ctx, bp_sites, 6, (bp_arg[]){bp_uint(UINT64_C(256))}, 1);
-            goto done;
+            const bp_arg args[] = {bp_uint(UINT64_C(256))};
+            return bp_fail(ctx, bp_sites, 6, args, 1);
         }
         /* blur_x */
         blur_y_blur_y_s0_x_loop(ctx, input, y, input_stride_1, blur_x);
@@ -87,41 +87,35 @@ static int32_t blur_y_blur_y_s0_y_task(bp_context *ctx, int32_t begin, int32_t e
         bp_release(ctx, blur_x, "blur_x");
         blur_x = NULL;
     }
-done:
-    bp_release(ctx, blur_x, "blur_x");
-    (void)ctx;
-    return status;
+    return 0;
 }
 
 static int32_t blur_y_body(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *blur_y_buffer, void *workspace, uint64_t workspace_bytes, int64_t *query) {
-    int32_t status = 0;
     (void)ctx;
     (void)workspace;
     (void)workspace_bytes;
     (void)query;
     if (input_buffer == NULL) {
-        status = bp_fail(ctx, bp_sites, 0, NULL, 0);
-        goto done;
+        return bp_fail(ctx, bp_sites, 0, NULL, 0);
     }
     if (input_buffer->type.code != 1 || input_buffer->type.bits != 16 || input_buffer->type.lanes != 1) {
-        status = bp_fail(ctx, bp_sites, 1, (bp_arg[]){bp_int(input_buffer->type.code), bp_int(input_buffer->type.bits)}, 2);
-        goto done;
+        const bp_arg args[] = {bp_int(input_buffer->type.code), bp_int(input_buffer->type.bits)};
+        return bp_fail(ctx, bp_sites, 1, args, 2);
     }
     if (input_buffer->dimensions != 2) {
-        status = bp_fail(ctx, bp_sites, 2, (bp_arg[]){bp_int(input_buffer->dimensions)}, 1);
-        goto done;
+        const bp_arg args[] = {bp_int(input_buffer->dimensions)};
+        return bp_fail(ctx, bp_sites, 2, args, 1);
     }
     if (blur_y_buffer == NULL) {
-        status = bp_fail(ctx, bp_sites, 3, NULL, 0);
-        goto done;
+        return bp_fail(ctx, bp_sites, 3, NULL, 0);
     }
     if (blur_y_buffer->type.code != 1 || blur_y_buffer->type.bits != 16 || blur_y_buffer->type.lanes != 1) {
-        status = bp_fail(ctx, bp_sites, 4, (bp_arg[]){bp_int(blur_y_buffer->type.code), bp_int(blur_y_buffer->type.bits)}, 2);
-        goto done;
+        const bp_arg args[] = {bp_int(blur_y_buffer->type.code), bp_int(blur_y_buffer->type.bits)};
+        return bp_fail(ctx, bp_sites, 4, args, 2);
     }
     if (blur_y_buffer->dimensions != 2) {
-        status = bp_fail(ctx, bp_sites, 5, (bp_arg[]){bp_int(blur_y_buffer->dimensions)}, 1);
-        goto done;
+        const bp_arg args[] = {bp_int(blur_y_buffer->dimensions)};
+        return bp_fail(ctx, bp_sites, 5, args, 1);
     }
     const uint16_t *const input = (const uint16_t *)input_buffer->host;
     (void)input;
@@ -129,10 +123,10 @@ static int32_t blur_y_body(bp_context *ctx, bp_buffer *input_buffer, bp_buffer *
     uint16_t *const blur_y = (uint16_t *)blur_y_buffer->host;
     (void)blur_y;
     const int32_t blur_y_extent_1 = blur_y_buffer->dim[1].extent;
+    int32_t status = 0;
     struct blur_y_blur_y_s0_y blur_y_blur_y_s0_y_closure = {.input = input, .input_stride_1 = input_stride_1, .blur_y = blur_y};
     status = ctx->parallel_for(ctx, blur_y_blur_y_s0_y_task, 0, blur_y_extent_1, bp_slots(ctx, blur_y_extent_1), &blur_y_blur_y_s0_y_closure);
-    if (status < 0) goto done;
-done:
+    if (status < 0) return status;
     return status;
 }
 
@@ -167,3 +161,7 @@ BP_EXPORT int32_t blur_y_with_workspace_argv(bp_context *ctx, void **args, void 
     (void)args;
     return blur_y_with_workspace(ctx, (bp_buffer *)args[0], (bp_buffer *)args[1], workspace, workspace_bytes);
 }
+
+#ifdef __cplusplus
+}
+#endif
