@@ -81,5 +81,5 @@ def matches(dim: Dim, v: VarOrRVar) -> bool:
 
 def list_loops(dims: Sequence[Dim] | Sequence[StorageDim]) -> str:
     """The loops of a stage, innermost first, as the end of a message."""
-    names = [short_name(dim.var) for dim in dims if dim.var != "__outermost"]
+    names = [name for name in [short_name(dim.var) for dim in dims] if name != "__outermost"]
     return "; its loops, innermost first: " + (", ".join(names) if names else "none")

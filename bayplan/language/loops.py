@@ -21,12 +21,11 @@ from bayplan.language.loop_names import (
 )
 from bayplan.language.promotion import lossless_cast
 from bayplan.language.schedule import OUTERMOST, DimType, Split, SplitKind, TailStrategy
+from bayplan.language.target_names import DeviceAPI
 
 if TYPE_CHECKING:
     from bayplan.language.stage import Stage
 
-_PARALLEL = frozenset([ForKind.Parallel, ForKind.Vectorized, ForKind.GPUBlock, ForKind.GPUThread])
-_UNORDERED = frozenset([ForKind.Parallel, ForKind.GPUBlock, ForKind.GPUThread])
 _BLEND = frozenset([TailStrategy.ShiftInwardsAndBlend, TailStrategy.RoundUpAndBlend])
 
 
@@ -209,7 +208,7 @@ def fuse_loops(stage: Stage, inner: VarOrRVar, outer: VarOrRVar, fused: VarOrRVa
         )
     )
     # A parallel loop that an impure RVar was fused into must be allowed again.
-    set_loop_kind(stage, fused, dim.kind)
+    set_loop_kind(stage, fused, dim.kind, dim.device)
 
 
 def rename_loop(stage: Stage, old: VarOrRVar, new: VarOrRVar) -> None:
@@ -260,7 +259,7 @@ def reorder_loops(stage: Stage, order: Sequence[VarOrRVar]) -> None:
     old = list(dims)
     for place, found in zip(sorted(at), at, strict=True):
         dims[place] = old[found]
-    if dims[-1].var != OUTERMOST:
+    if short_name(dims[-1].var) != OUTERMOST:
         dims[:] = old
         raise refuse(stage, "the outermost loop must stay outermost")
 
@@ -293,11 +292,14 @@ def _any_order(stage: Stage) -> bool:
     return proof is not None and proof.commutative
 
 
-def set_loop_kind(stage: Stage, v: VarOrRVar, kind: ForKind) -> None:
-    """Make a loop run serially, in parallel, vectorized or unrolled; raise on a possible race."""
+def set_loop_kind(
+    stage: Stage, v: VarOrRVar, kind: ForKind, device: DeviceAPI = DeviceAPI.None_
+) -> None:
+    """Make a loop run serially, in parallel, on a device, ...; raise on a possible race."""
     schedule = stage.definition.schedule
     dim = schedule.dims[find_loop(stage, v, f"make {kind.value}")]
-    if dim.dim_type is DimType.ImpureRVar and kind in _PARALLEL:
+    is_unordered = kind.is_parallel or kind is ForKind.Vectorized
+    if dim.dim_type is DimType.ImpureRVar and is_unordered:
         if schedule.atomic and not schedule.allow_race_conditions:
             if not schedule.override_atomic_associativity_test and not _any_order(stage):
                 raise refuse(
@@ -313,8 +315,9 @@ def set_loop_kind(stage: Stage, v: VarOrRVar, kind: ForKind) -> None:
                 "there is no race, allow_race_conditions()",
             )
     dim.kind = kind
+    dim.device = device
     dim.where = user_line()
-    if kind in _UNORDERED:
+    if kind.is_parallel:
         check_blend_races(stage)
 
 
@@ -323,7 +326,7 @@ def check_blend_races(stage: Stage) -> None:
     schedule = stage.definition.schedule
     if schedule.allow_race_conditions:
         return
-    parallel = {dim.var for dim in schedule.dims if dim.kind in _UNORDERED}
+    parallel = {dim.var for dim in schedule.dims if dim.kind.is_parallel}
     for s in reversed(schedule.splits):
         if s.kind is SplitKind.Fuse:
             if s.old in parallel:

@@ -310,7 +310,7 @@ class _Factoring:
                 dim.var = renamed[dim.var]
                 safe = is_parallel_safe(dim.var, func.name, definition)
                 dim.dim_type = DimType.PureRVar if safe else DimType.ImpureRVar
-        assert dims[-1].var == OUTERMOST
+        assert short_name(dims[-1].var) == OUTERMOST
         schedule.dims = dims
 
     def _reducing_predicate(self, loops: Mapping[str, Expr]) -> Expr:

@@ -11,6 +11,7 @@ from enum import Enum
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import ForKind, MemoryType, Partition
 from bayplan.ir.source import SourceLine
+from bayplan.language.target_names import DeviceAPI
 
 
 class TailStrategy(Enum):
@@ -56,10 +57,11 @@ class Dim:
     """One loop of a stage; `StageSchedule.dims` lists them innermost first.
 
     `var` is the full name: "x", or "x.xi" for the part xi of a split of x, or "r$x" for an RVar.
-    The last is always the marker dimension "__outermost" (serial, extent 1).
+    The last is always the marker dimension "__outermost" (serial, extent 1). `device` is where a
+    loop of a kernel runs, None_ for the loops of the host.
     """
 
-    __slots__ = ("var", "kind", "dim_type", "partition", "where")
+    __slots__ = ("var", "kind", "dim_type", "partition", "where", "device")
 
     def __init__(
         self,
@@ -68,16 +70,18 @@ class Dim:
         dim_type: DimType = DimType.PureVar,
         partition: Partition = Partition.Auto,
         where: SourceLine | None = None,
+        device: DeviceAPI = DeviceAPI.None_,
     ) -> None:
         self.var = var
         self.kind = kind
         self.dim_type = dim_type
         self.partition = partition
         self.where = where
+        self.device = device
 
     def copy(self) -> Dim:
         """An independent record with the same values."""
-        return Dim(self.var, self.kind, self.dim_type, self.partition, self.where)
+        return Dim(self.var, self.kind, self.dim_type, self.partition, self.where, self.device)
 
     def is_rvar(self) -> bool:
         """Whether the loop runs over a reduction variable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bayplan.ir.source import SourceLine
+from bayplan.language.schedule import Dim
 from bayplan.lower.context import Lowering
 
 
@@ -65,8 +66,8 @@ def loop_variable(loop: str, lowering: Lowering) -> str:
     return loop.rpartition(".")[2]
 
 
-def line_of_loop(loop: str, lowering: Lowering) -> SourceLine | None:
-    """The user's line that made a loop what it is, else the line of its Func."""
+def dim_of_loop(loop: str, lowering: Lowering) -> Dim | None:
+    """The record of the schedule that a loop was made by."""
     func = func_of_loop(loop, lowering)
     if not func:
         return None
@@ -75,6 +76,14 @@ def line_of_loop(loop: str, lowering: Lowering) -> SourceLine | None:
     if stage <= len(function.updates):
         prefix = f"{func}.s{stage}."
         for dim in function.definition(stage).schedule.dims:
-            if loop == prefix + dim.var and dim.where is not None:
-                return dim.where
-    return function.where
+            if loop == prefix + dim.var:
+                return dim
+    return None
+
+
+def line_of_loop(loop: str, lowering: Lowering) -> SourceLine | None:
+    """The user's line that made a loop what it is, else the line of its Func."""
+    dim = dim_of_loop(loop, lowering)
+    if dim is not None and dim.where is not None:
+        return dim.where
+    return lowering.where(func_of_loop(loop, lowering))

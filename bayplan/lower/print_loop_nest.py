@@ -12,7 +12,9 @@ from bayplan.ir.memory import ForKind
 from bayplan.ir.node import compilation
 from bayplan.ir.stmts import For, ProducerConsumer, Provide, Realize, Stmt
 from bayplan.language.function import Function
+from bayplan.language.target_names import DeviceAPI
 from bayplan.lower.context import Lowering
+from bayplan.lower.names import dim_of_loop
 from bayplan.lower.pipeline import load_pass, prepare, schedule
 
 _WORDS = {
@@ -61,7 +63,8 @@ class _Printer:
         if isinstance(node, Expr):
             return
         if isinstance(node, For):
-            self._add(indent, f"{_WORDS[node.kind]} {_loop_name(node.name)}{self._range(node)}:")
+            what = f"{_WORDS[node.kind]} {_loop_name(node.name)}"
+            self._add(indent, f"{what}{self._range(node)}{self._device(node)}:")
             self._visit(node.body, indent + 1)
         elif isinstance(node, Realize):
             function = self._lowering.env.get(node.name)
@@ -87,6 +90,10 @@ class _Printer:
         if low is None or extent is None:
             return ""
         return f" in [{low}, {int(low) + int(extent) - 1}]"
+
+    def _device(self, loop: For) -> str:
+        dim = dim_of_loop(loop.name, self._lowering) if loop.kind.is_gpu else None
+        return "" if dim is None or dim.device is DeviceAPI.None_ else f"<{dim.device.name}>"
 
 
 def _func_name(name: str) -> str:

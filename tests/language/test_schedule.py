@@ -96,12 +96,6 @@ def test_loop_level_is_set_later() -> None:
     assert (recorded.func, recorded.var) == (g.name(), "x")
 
 
-def test_gpu_directives_say_what_is_missing() -> None:
-    f, x, y = make()
-    with pytest.raises(hl.ScheduleError, match="opencl and cuda"):
-        f.gpu_blocks(x, y)
-
-
 def test_layout_and_bounds_are_recorded() -> None:
     f, x, y = make()
     f.reorder_storage(y, x).align_storage(x, 16).fold_storage(y, 3).bound(x, 0, 64)
