@@ -19,13 +19,13 @@ from tests.differential.generate import generate
 Result = tuple[int, str, str, str]
 
 
-def _work(task: tuple[range, list[str] | None, bool, bool]) -> list[Result]:
+def _work(task: tuple[range, list[str] | None, bool, bool, bool]) -> list[Result]:
     """Judges a range of seeds; gives (seed, kind, message, script) for each."""
-    seeds, engines, shrink, stored = task
+    seeds, engines, shrink, stored, gpu = task
     results: list[Result] = []
     with Judge(engines) as judge:
         for seed in seeds:
-            program = generate(Choices.from_seed(seed), stored)
+            program = generate(Choices.from_seed(seed), stored, gpu)
             verdict = judge.judge(program)
             script = ""
             if verdict.kind == "differ":
@@ -41,10 +41,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0:300", help="range of seeds, as FIRST:END")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument(
-        "--engines", help="comma-separated, of bayplan, guarded, planned, lives, evaluator, halide"
+        "--engines",
+        help="comma-separated, of bayplan, guarded, planned, lives, evaluator, halide; with --gpu "
+        "of opencl, emulated, evaluator",
     )
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--stored", action="store_true", help="programs with many temporaries")
+    parser.add_argument("--gpu", action="store_true", help="schedules for a GPU")
     parser.add_argument("--out", type=Path, help="folder for the scripts of failures")
     parser.add_argument("--stop-after", type=int, default=0, help="stop after so many failures")
     return parser.parse_args()
@@ -70,9 +73,11 @@ def main() -> int:
     args = _arguments()
     first, end = (int(part) for part in args.seeds.split(":"))
     engines = args.engines.split(",") if args.engines else None
+    if args.gpu and engines is None:
+        engines = ["opencl", "evaluator"]
     step = 10
     tasks = [
-        (range(i, min(i + step, end)), engines, not args.no_shrink, args.stored)
+        (range(i, min(i + step, end)), engines, not args.no_shrink, args.stored, args.gpu)
         for i in range(first, end, step)
     ]
     counts: Counter[str] = Counter()

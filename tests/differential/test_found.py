@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import bayplan as hl
 from bayplan import driver
@@ -298,3 +299,41 @@ def test_a_window_is_filled_by_iterations_that_use_nothing_of_its_consumer() -> 
     g.compute_at(h, y).split(x, xo2, xi2, 16, hl.TailStrategy.RoundUp)
     f.store_root().compute_at(g, xo2)
     _check(h, [14, 3])
+
+
+def test_a_clamp_that_a_negative_divisor_makes_useless() -> None:
+    x = hl.Var("x")
+    data = _input(np.arange(9, dtype=np.int16))
+    r = hl.RDom([(1, 2)])
+    f = hl.Func("f")
+    f[x] = data[x]
+    f[hl.clamp(hl.i32(hl.i16(r) % hl.i16(-9)), 1, 8)] += hl.i16(1)
+    # As much of the input as there is of the output, and no more.
+    _check(f, [9])
+
+
+@pytest.mark.parametrize(
+    ("index", "region"),
+    [
+        (lambda x, w: hl.saturating_add(hl.i16(6), hl.i16(w)), (6, 256)),
+        (lambda x, w: hl.saturating_sub(hl.i32(-6), x), (-45, 40)),
+        (lambda x, w: hl.i16(w) % hl.i16(-9) << hl.i16(3), (0, 65)),
+        (lambda x, w: (w % hl.u8(7)) << hl.u8(1), (0, 13)),
+        (lambda x, w: hl.i16(w) | hl.i16(-7), (-7, 7)),
+        (lambda x, w: hl.u32(w) << hl.u32(1), (0, 511)),
+        (lambda x, w: hl.i8(64) / hl.min(hl.i8(-9), hl.i8(w)), (-7, 8)),
+        (lambda x, w: w / w, (0, 2)),
+        (lambda x, w: hl.i8(x) % hl.i8(x), (0, 1)),
+        (lambda x, w: hl.select(hl.u16(w) < hl.u16(x), hl.u16(w), hl.u16(x)), (0, 256)),
+    ],
+)
+def test_no_more_of_an_input_is_needed_than_an_index_can_reach(
+    index: Any, region: tuple[int, int]
+) -> None:
+    x = hl.Var("x")
+    w, image = hl.ImageParam(hl.UInt(8), 1, "w"), hl.ImageParam(hl.Int(32), 1, "image")
+    f = hl.Func("f")
+    f[x] = image[hl.i32(index(x, w[x]))]
+    f.infer_input_bounds([40])
+    dim = image.get().dim(0)
+    assert (dim.min(), dim.extent()) == region

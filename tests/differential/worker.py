@@ -3,8 +3,9 @@
 Engines: `halide` and `bayplan` run the scheduled program; `guarded` is bayplan without a storage
 plan, each temporary of exactly the bytes asked for and flush against a guard page; `planned` is
 bayplan with temporaries in arenas, plans checked, and guard pages around the arenas; `lives` the
-same with code that checks the lives of temporaries as it runs; `evaluator` evaluates the same
-Funcs in numpy and ignores the schedule.
+same with code that checks the lives of temporaries as it runs; `opencl` and `emulated` run
+schedules for a GPU, with all checks of plans and barriers; `evaluator` evaluates the same Funcs in
+numpy and ignores the schedule.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ CHECKED: Final[dict[str, dict[str, str]]] = {
     "lives": {"BAYPLAN_STORAGE_PLAN": "1", "BAYPLAN_VERIFY": "1"},
 }
 """Engines that run with the checking allocator -> their settings."""
+
+DEVICES: Final = {"opencl": "host-opencl", "emulated": "host-cuda-emulated"}
+"""Engines that run kernels -> their targets."""
 
 
 class Answer:
@@ -171,12 +175,22 @@ def run_checked(program: Program, engine: str) -> list[Any]:
     return outputs
 
 
+def run_on_device(program: Program, engine: str) -> list[Any]:
+    """Runs on a device of this machine, verifying what lowering makes."""
+    import bayplan
+
+    with _environment({"BAYPLAN_VERIFY": "1"}):
+        return run(program, bayplan, bayplan.Target(DEVICES[engine]))
+
+
 def _attempt(engine: str, program: Program) -> tuple[list[Any] | None, str, bool]:
     try:
         if engine == "evaluator":
             return _evaluate(program), "", False
         if engine in CHECKED:
             return run_checked(program, engine), "", False
+        if engine in DEVICES:
+            return run_on_device(program, engine), "", False
         return run(program, importlib.import_module(engine)), "", False
     except Exception as error:
         if engine == "halide" and type(error).__name__ == "HalideError":
