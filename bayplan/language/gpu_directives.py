@@ -60,9 +60,7 @@ class GpuDirectives:
         outermost = loop_name(Var(OUTERMOST))
         block, thread = loop_name(Var()), loop_name(Var())
         for part in (thread, block):
-            split_loop(
-                self._touched(), outermost, outermost, part, as_node(1), TailStrategy.Auto
-            )
+            split_loop(self._touched(), outermost, outermost, part, as_node(1), TailStrategy.Auto)
         self._run_on_device([block], ForKind.GPUBlock, api)
         return self._run_on_device([thread], ForKind.GPUThread, api)
 

@@ -44,6 +44,10 @@ _AVX512_FULL = (
 )
 
 
+_EMULATED = "emulated"
+
+_BITS = ("32", "64")
+
 STACK_BUDGET_BYTES = 64 * 1024
 MOST_ALIGNMENT = 64
 
@@ -53,6 +57,7 @@ class Target:
 
     Args:
         os: a TargetOS; or the whole target as text, "x86-64-linux-avx2", "host-opencl", "host".
+            Text that does not say for which machine, "opencl", means this one.
         arch: a TargetArch.
         bits: 32 or 64.
         rest: a TargetProcessorTune, a list of TargetFeatures, or both.
@@ -60,11 +65,13 @@ class Target:
     Attributes:
         stack_budget_bytes: the most that temporaries alive together take on the stack of one
             thread; "stack_bytes_N" in the target's text.
+        is_emulated: kernels for CUDA run on the host, compiled by its C++ compiler, to debug a
+            schedule without a GPU; "emulated" behind "cuda" in the target's text.
     """
 
     __slots__ = (
         "os", "arch", "bits", "processor_tune", "_features", "stack_budget_bytes",
-        "_storage_alignment",
+        "_storage_alignment", "is_emulated",
     )
 
     def __init__(self, os: Any = None, arch: Any = None, bits: int = 0, *rest: Any) -> None:
@@ -75,6 +82,7 @@ class Target:
         self._features: frozenset[TargetFeature] = frozenset()
         self.stack_budget_bytes = STACK_BUDGET_BYTES
         self._storage_alignment = 0  # as wide as a vector
+        self.is_emulated = False
         if os is None:
             return
         if isinstance(os, str):
@@ -106,6 +114,7 @@ class Target:
         self._features = other._features
         self.stack_budget_bytes = other.stack_budget_bytes
         self._storage_alignment = other._storage_alignment
+        self.is_emulated = other.is_emulated
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Target) and self._key() == other._key()
@@ -114,8 +123,8 @@ class Target:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        storage = (self.stack_budget_bytes, self._storage_alignment)
-        return (self.os, self.arch, self.bits, self.processor_tune, self._features, storage)
+        rest = (self.stack_budget_bytes, self._storage_alignment, self.is_emulated)
+        return (self.os, self.arch, self.bits, self.processor_tune, self._features, rest)
 
     def features(self) -> frozenset[TargetFeature]:
         """All features that are set."""
@@ -184,6 +193,19 @@ class Target:
         result._storage_alignment = alignment
         return result
 
+    def with_emulation(self, emulated: bool = True) -> Target:
+        """The same target, whose CUDA kernels run on the host."""
+        result = Target(self)
+        result.is_emulated = emulated
+        return result.with_feature(TargetFeature.CUDA) if emulated else result
+
+    def device_api(self) -> DeviceAPI:
+        """The kind of device that kernels run on where a schedule does not say; else None_."""
+        for api in (DeviceAPI.OpenCL, DeviceAPI.CUDA):
+            if self.has_feature(_DEVICE_FEATURES[api]):
+                return api
+        return DeviceAPI.None_
+
     def has_gpu_feature(self) -> bool:
         """Whether code may run on a GPU."""
         return self.features_any_of(_GPU)
@@ -247,7 +269,10 @@ class Target:
         parts = [self.arch.value, str(self.bits), self.os.value]
         if self.processor_tune is not TargetProcessorTune.TuneGeneric:
             parts.append(self.processor_tune.value)
-        parts += sorted([f.value for f in self._features])
+        for name in sorted([f.value for f in self._features]):
+            parts.append(name)
+            if self.is_emulated and name == TargetFeature.CUDA.value:
+                parts.append(_EMULATED)
         if self.stack_budget_bytes != STACK_BUDGET_BYTES:
             parts.append(f"stack_bytes_{self.stack_budget_bytes}")
         if self._storage_alignment:
@@ -273,24 +298,28 @@ class Target:
 def parse_target(text: str) -> Target:
     """The Target for its text; what it does not say about the machine is that of this one."""
     tokens = text.split("-") if text else ["host"]
-    result = Target()
     known = (TargetArch, TargetOS, TargetProcessorTune, TargetFeature)
-    names = [{member.value: member for member in kind} for kind in known]
+    names: list[dict[str, Any]] = [{member.value: member for member in kind} for kind in known]
+    if not any(t in names[0] or t in names[1] or t in (*_BITS, "host") for t in tokens):
+        tokens.insert(0, "host")
+    result = Target()
     features: set[TargetFeature] = set()
     for i, token in enumerate(tokens):
         if token == "host" and i == 0:
             result._copy(get_host_target())
             features |= result._features
-        elif token in ("32", "64"):
+        elif token in _BITS:
             result.bits = int(token)
         elif token in names[0]:
-            result.arch = names[0][token]  # type: ignore[assignment]
+            result.arch = names[0][token]
         elif token in names[1]:
-            result.os = names[1][token]  # type: ignore[assignment]
+            result.os = names[1][token]
         elif token in names[2]:
-            result.processor_tune = names[2][token]  # type: ignore[assignment]
+            result.processor_tune = names[2][token]
         elif token in names[3]:
-            features.add(names[3][token])  # type: ignore[arg-type]
+            features.add(names[3][token])
+        elif token == _EMULATED:
+            result.is_emulated = True
         elif token.startswith("stack_bytes_") and token[12:].isdigit():
             result = result.with_stack_budget(int(token[12:]))
         elif token.startswith("storage_align_") and token[14:].isdigit():
@@ -300,10 +329,19 @@ def parse_target(text: str) -> Target:
                 f'"{text}" does not name a target: "{token}" is none of its words',
                 hint="arch-bits-os-feature-feature..., such as x86-64-linux-avx2-fma, or host",
             )
-    if result.bits == 0:
-        raise DefinitionError(f'"{text}" does not name a target: it does not say 32 or 64 bits')
+    _check_machine(text, result, features)
     result._features = frozenset(features)
     return result
+
+
+def _check_machine(text: str, target: Target, features: set[TargetFeature]) -> None:
+    if target.bits == 0:
+        raise DefinitionError(f'"{text}" does not name a target: it does not say 32 or 64 bits')
+    if target.is_emulated and TargetFeature.CUDA not in features:
+        raise DefinitionError(
+            f'"{text}" does not name a target: only kernels for CUDA can be emulated',
+            hint="cuda-emulated, or host-cuda-emulated",
+        )
 
 
 def get_host_target() -> Target:
@@ -334,5 +372,9 @@ def target_feature_for_device_api(api: DeviceAPI) -> TargetFeature:
 
 
 def host_supports_target_device(target: Target) -> bool:
-    """Whether this machine has the device that a target asks for; it has none so far."""
-    return not target.has_gpu_feature()
+    """Whether kernels of the target can run on this machine: its driver is there, with a device."""
+    if not target.has_gpu_feature() or target.is_emulated:
+        return True
+    from bayplan.language.host import has_device
+
+    return has_device(target.device_api())

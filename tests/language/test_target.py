@@ -17,6 +17,8 @@ TEXTS = [
     "arm-64-linux",
     "arm-32-android-cuda-debug-jit-opencl",
     "x86-64-linux-avx2-stack_bytes_4096-storage_align_16",
+    "x86-64-linux-avx2-cuda-emulated",
+    "x86-64-linux-cuda-cuda_capability_75-opencl",
 ]
 
 
@@ -57,7 +59,10 @@ def test_features() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["host-unknowntoken", "x86-23", "x86-0", "0-arch_unknown-os_unknown-sse41", "sse-host"]
+    "text", [
+        "host-unknowntoken", "x86-23", "x86-0", "0-arch_unknown-os_unknown-sse41", "sse-host",
+        "host-emulated", "opencl-emulated", "emulated", "linux-cuda",
+    ],  # fmt: skip
 )
 def test_texts_that_are_no_target(text: str) -> None:
     assert not hl.Target.validate_target_string(text)
@@ -82,3 +87,26 @@ def test_storage_of_a_target() -> None:
     for alignment in (0, 24, 128):
         with pytest.raises(hl.DefinitionError, match=f"aligned to {alignment} bytes"):
             host.with_storage_alignment(alignment)
+
+
+def test_text_without_a_machine_means_this_one() -> None:
+    host = hl.get_host_target()
+    assert hl.Target("opencl") == hl.Target("host-opencl") == host.with_feature(F.OpenCL)
+    assert hl.Target("cuda-emulated") == hl.Target("host-cuda-emulated") == host.with_emulation()
+    assert hl.Target("avx2-fma") == host.with_feature(F.AVX2).with_feature(F.FMA)
+    assert hl.Target("stack_bytes_512") == host.with_stack_budget(512)
+    assert hl.Target("") == host
+
+
+def test_devices_of_a_target() -> None:
+    api = hl.DeviceAPI
+    cuda, emulated, both = [hl.Target(t) for t in ("cuda", "cuda-emulated", "cuda-opencl")]
+    assert cuda != emulated and not cuda.is_emulated and emulated.is_emulated
+    assert emulated.has_feature(F.CUDA) and emulated.with_emulation(False) == cuda
+    assert [t.device_api() for t in (cuda, emulated, both)] == [api.CUDA, api.CUDA, api.OpenCL]
+    assert hl.Target("opencl").device_api() is api.OpenCL
+    assert hl.Target("host").device_api() is hl.Target("host-metal").device_api() is api.None_
+    assert cuda.supports_device_api(api.Default_GPU) and not cuda.supports_device_api(api.OpenCL)
+    assert hl.host_supports_target_device(hl.Target("host"))
+    assert hl.host_supports_target_device(emulated)
+    assert not hl.host_supports_target_device(hl.Target("host-metal"))
