@@ -59,10 +59,18 @@ def test_features() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [
-        "host-unknowntoken", "x86-23", "x86-0", "0-arch_unknown-os_unknown-sse41", "sse-host",
-        "host-emulated", "opencl-emulated", "emulated", "linux-cuda",
-    ],  # fmt: skip
+    "text",
+    [
+        "host-unknowntoken",
+        "x86-23",
+        "x86-0",
+        "0-arch_unknown-os_unknown-sse41",
+        "sse-host",
+        "host-emulated",
+        "opencl-emulated",
+        "emulated",
+        "linux-cuda",
+    ],
 )
 def test_texts_that_are_no_target(text: str) -> None:
     assert not hl.Target.validate_target_string(text)
