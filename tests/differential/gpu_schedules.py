@@ -21,6 +21,8 @@ BLOCK, THREAD, HOST = "block", "thread", "host"
 class GpuScheduler(Scheduler):
     """Draws the schedule of one algorithm for a target with a GPU."""
 
+    ROOT, AT = 1, 7
+
     # What each loop that was mapped to a grid is: BLOCK or THREAD.
     grid: dict[Level, str]
     # Block loops in which nothing can be computed, as another block loop is right inside.

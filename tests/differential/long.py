@@ -25,7 +25,7 @@ def _work(task: tuple[range, list[str] | None, bool, bool, bool]) -> list[Result
     results: list[Result] = []
     with Judge(engines) as judge:
         for seed in seeds:
-            program = generate(Choices.from_seed(seed), stored, gpu)
+            program = generate(Choices.from_seed(seed), stored or (gpu and seed % 2 == 1), gpu)
             verdict = judge.judge(program)
             script = ""
             if verdict.kind == "differ":

@@ -31,6 +31,9 @@ INLINE_LIMIT = 40
 class Scheduler:
     """Draws the schedule of one algorithm."""
 
+    # How often a Func is computed at root, and in a loop of its reader.
+    ROOT, AT = 3, 4
+
     def __init__(self, choices: Choices, algorithm: Algorithm) -> None:
         self.choices = choices
         self.algorithm = algorithm
@@ -86,7 +89,7 @@ class Scheduler:
         choices = self.choices
         if stage is not self.output:
             often = 1 if self.algorithm.stored else 3
-            where = choices.weighted([(3, "root"), (4, "at"), (often, "inline")])
+            where = choices.weighted([(self.ROOT, "root"), (self.AT, "at"), (often, "inline")])
             where = "root" if stage in self.algorithm.siblings else where
             heavy = len(stage.uses) * len(self.users[stage]) > 6 or len(self.inlined) > 2
             if where == "inline" and (heavy or (stage.rvars and choices.chance(70))):
