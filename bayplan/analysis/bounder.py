@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from bayplan.analysis.decide import DECISIONS
 from bayplan.analysis.facts import Facts
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.linear import Linear, build_linear, is_index_type, linear_of
@@ -134,7 +135,7 @@ class Bounder:
 
     def _by_rule(self, e: Any) -> Interval:
         rule = _RULES.get(type(e))
-        return bounds_of_type(e.type) if rule is None else rule(self, e)
+        return _within_range(e, bounds_of_type(e.type) if rule is None else rule(self, e))
 
     def _at(self, e: Expr, directions: list[tuple[str, bool]], upper: bool) -> Expr | None:
         ends = [(name, rising is upper) for name, rising in directions]
@@ -310,6 +311,8 @@ class Bounder:
             low = None if a.min is None else build.div(a.min, b.min)
             high = None if a.max is None else build.div(a.max, b.min)
             return _simplified(low, high) if positive else _simplified(high, low)
+        if not positive and a.is_bounded() and can_prove(build.lt(b.max, 0)):
+            return self._quotient_ends(a, b)
         if b.is_single_point() and a.min is not None and a.max is not None:
             # Which end is which shows when the program runs; an exact end is worth that.
             ends = build.div(a.min, b.min), build.div(a.max, b.min)
@@ -324,6 +327,15 @@ class Bounder:
             low = build.minimum(build.div(a.min, b.min), build.div(a.min, b.max))
         if a.max is not None:
             high = build.maximum(build.div(a.max, b.min), build.div(a.max, b.max))
+        return _simplified(low, high)
+
+    def _quotient_ends(self, a: Interval, b: Interval) -> Interval:
+        """Of bounded dividends and divisors that have one sign."""
+        assert a.min is not None and a.max is not None and b.min is not None and b.max is not None
+        ends = [build.div(x, y) for x in (a.min, a.max) for y in (b.min, b.max)]
+        low = high = ends[0]
+        for end in ends[1:]:
+            low, high = build.minimum(low, end), build.maximum(high, end)
         return _simplified(low, high)
 
     def _no_longer_than(self, a: Interval) -> Interval:
@@ -369,8 +381,9 @@ class Bounder:
                 return _simplified(build.mod(a.min, b.max), build.mod(a.max, b.max))
         if b.min is not None and _not_negative(b.min):
             high = build.sub(b.max, const(t.element_of(), 1))
-        elif b.min is not None and is_index_type(t.element_of()):
-            high = build.sub(build.maximum(b.max, -b.min), 1)
+        elif b.min is not None and t.kind == "int":
+            # Not `max(b.max, -b.min) - 1`: the least value of a type has no negative in it.
+            high = build.maximum(build.sub(b.max, 1), build.sub(const(t.element_of(), -1), b.min))
         else:
             bound = bounds_of_type(t).max
             if bound is None:
@@ -402,6 +415,9 @@ class Bounder:
 
     def either(self, condition: Expr, a: Expr, b: Expr) -> Interval:
         """One of two values, each bounded under what the condition says of the variables."""
+        decided = self.decided(condition)
+        if decided is not None:
+            return self(a if decided else b)
         when_true = self.under(condition, True)(a)
         when_false = self.under(condition, False)(b)
         varying = [v for v in free_variables(condition) if v in self.scope]
@@ -418,6 +434,13 @@ class Bounder:
         if when_true.max is not None and when_false.max is not None:
             high = build.maximum(when_true.max, when_false.max)
         return _simplified(low, high)
+
+    def decided(self, condition: Any) -> bool | None:
+        """What a comparison of integers always is, as far as their constant bounds tell."""
+        holds = DECISIONS.get(type(condition))
+        if holds is None or condition.a.type.kind not in ("int", "uint"):
+            return None
+        return holds(self.constants(condition.a), self.constants(condition.b))
 
     def under(self, condition: Expr, holds: bool) -> Bounder:
         """The bounds where the condition holds (or does not): intervals of variables narrowed."""
@@ -550,6 +573,38 @@ def _simplified(low: Expr | None, high: Expr | None) -> Interval:
     return Interval(
         None if low is None else simplify(low), None if high is None else simplify(high)
     )
+
+
+def _within_range(e: Expr, found: Interval) -> Interval:
+    """The interval, no wider than the constants between which the expression surely is.
+
+    The simplifier drops clamps that these constants make useless. What it drops must not be
+    missed here, so nothing that it knows may be forgotten.
+    """
+    low, high = range_of(e, Facts.none())
+    if low is None and high is None:
+        return found
+    t = e.type.element_of()
+    least, greatest = found.min, found.max
+    if low is not None and (least is None or not _at_least(least, low)):
+        limit = const(t, low)
+        least = limit if least is None else simplify(build.maximum(least, limit))
+    if high is not None and (greatest is None or not _at_most(greatest, high)):
+        limit = const(t, high)
+        greatest = limit if greatest is None else simplify(build.minimum(greatest, limit))
+    if least is found.min and greatest is found.max:
+        return found
+    return Interval(least, greatest)
+
+
+def _at_least(e: Expr, low: int) -> bool:
+    known = range_of(e, Facts.none())[0]
+    return known is not None and known >= low
+
+
+def _at_most(e: Expr, high: int) -> bool:
+    known = range_of(e, Facts.none())[1]
+    return known is not None and known <= high
 
 
 def _not_negative(e: Expr) -> bool:

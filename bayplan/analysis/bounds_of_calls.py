@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from bayplan.analysis import bounds_of_bits
 from bayplan.analysis.interval import Interval
-from bayplan.analysis.linear import is_index_type
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.build import const
@@ -93,66 +93,6 @@ def _absd(bounder: Bounder, e: Call) -> Interval | None:
     return Interval(const(t, least), const(t, max(most, 0)))
 
 
-def _shift(bounder: Bounder, e: Call) -> Interval | None:
-    a, b = bounder(e.args[0]), bounder(e.args[1])
-    t = e.type.element_of()
-    by = build.constant_value(b.min) if b.is_single_point() and b.min is not None else None
-    if not isinstance(by, int) or not 0 <= by < t.width:
-        if e.name == "shift_right" and t.kind == "uint" and a.max is not None:
-            if b.min is not None and (build.constant_value(b.min) or -1) >= 0:
-                return Interval(const(t, 0), a.max)
-        return None
-    if e.name == "shift_right":
-        factor = 1 << by
-        if is_index_type(t) or t.kind == "int":
-            return _map(a, lambda v: simplify(_divided(v, factor)))
-        return _map(a, lambda v: _divided(v, factor))
-    if is_index_type(t) and by < 31:
-        return _map(a, lambda v: simplify(build.mul(v, 1 << by)))
-    return None
-
-
-def _divided(e: Expr, by: int) -> Expr:
-    if not e.type.can_represent(by):
-        return build.intrinsic(e.type, "shift_right", e, const(e.type, by.bit_length() - 1))
-    return build.div(e, const(e.type, by))
-
-
-def _bitwise_and(bounder: Bounder, e: Call) -> Interval | None:
-    t = e.type.element_of()
-    tops: list[Any] = []
-    for arg in e.args:
-        low, high = bounder.constants(arg)
-        if low is not None and low >= 0 and high is not None:
-            tops.append(high)
-    return Interval(const(t, 0), const(t, min(tops))) if tops else None
-
-
-def _bitwise_or(bounder: Bounder, e: Call) -> Interval | None:
-    t = e.type.element_of()
-    width = 0
-    for arg in e.args:
-        low, high = bounder.constants(arg)
-        if low is None or low < 0 or high is None:
-            return None
-        width = max(width, int(high).bit_length())
-    top = (1 << width) - 1
-    return Interval(const(t, 0), const(t, top)) if t.can_represent(top) else None
-
-
-def _saturating_cast(bounder: Bounder, e: Call) -> Interval | None:
-    t = e.type.element_of()
-    low: int | float | None
-    high: int | float | None
-    low, high = bounder.constants(e.args[0])
-    least, greatest = t.min_value(), t.max_value()
-    if t.kind == "float":
-        return None
-    low = least if low is None else min(max(low, least), greatest)
-    high = greatest if high is None else min(max(high, least), greatest)
-    return Interval(const(t, low), const(t, high))
-
-
 def _lerp(bounder: Bounder, e: Call) -> Interval:
     return bounder(e.args[0]).union(bounder(e.args[1]))
 
@@ -192,11 +132,6 @@ def _random(bounder: Bounder, e: Call) -> Interval:
     return Interval(const(t, 0), const(t, 1))
 
 
-def _bit_count(bounder: Bounder, e: Call) -> Interval:
-    t = e.type.element_of()
-    return Interval(const(t, 0), const(t, e.args[0].type.width))
-
-
 def _widening(bounder: Bounder, e: Call) -> Interval | None:
     """widening_add, _sub, _mul of constant bounds: exact in the wider type."""
     a_low, a_high = bounder.constants(e.args[0])
@@ -224,6 +159,7 @@ def _simplified(low: Expr | None, high: Expr | None) -> Interval:
 
 
 _CALLS: Final[dict[str, Callable[[Any, Call], Interval | None]]] = {
+    **bounds_of_bits.RULES,
     "likely": _first,
     "likely_if_innermost": _first,
     "strict_float": _first,
@@ -236,12 +172,6 @@ _CALLS: Final[dict[str, Callable[[Any, Call], Interval | None]]] = {
     "if_then_else": _if_then_else,
     "abs": _abs,
     "absd": _absd,
-    "shift_left": _shift,
-    "shift_right": _shift,
-    "bitwise_and": _bitwise_and,
-    "bitwise_or": _bitwise_or,
-    "bitwise_xor": _bitwise_or,
-    "saturating_cast": _saturating_cast,
     "lerp": _lerp,
     "sqrt": _rising,
     "exp": _rising,
@@ -252,9 +182,6 @@ _CALLS: Final[dict[str, Callable[[Any, Call], Interval | None]]] = {
     "sin": _wave,
     "cos": _wave,
     "random_float": _random,
-    "popcount": _bit_count,
-    "count_leading_zeros": _bit_count,
-    "count_trailing_zeros": _bit_count,
     "widening_add": _widening,
     "widening_sub": _widening,
     "widening_mul": _widening,

@@ -198,6 +198,8 @@ def _product(e: Any, facts: Facts) -> Range:
 
 
 def _quotient(e: Div, facts: Facts) -> Range:
+    if e.a is e.b:
+        return (0, 1)  # a quotient by 0 is 0
     low, high = range_of(e.a, facts)
     least, greatest = range_of(e.b, facts)
     if least is None or greatest is None:
@@ -228,6 +230,8 @@ def _quotient(e: Div, facts: Facts) -> Range:
 
 
 def _remainder(e: Mod, facts: Facts) -> Range:
+    if e.a is e.b:
+        return (0, 0)
     low, high = range_of(e.a, facts)
     least, greatest = range_of(e.b, facts)
     top = None

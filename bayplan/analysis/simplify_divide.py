@@ -135,7 +135,7 @@ def _simplify_mod(s: Simplifier, e: Mod) -> Expr:
     t = e.type
     if t.kind == "float":
         return made
-    if build.is_zero(b):
+    if build.is_zero(b) or a is b:
         return const(t, 0)
     if is_index_type(t) and type(b) is Const and b.value > -(1 << 31):
         return _remainder_linear(s, linear_of(a), abs(int(b.value)), t)

@@ -361,6 +361,10 @@ def _simplify_select(s: Simplifier, e: Select) -> Expr:
         chosen = _as_choice(condition, a, b)
         if chosen is not None:
             return s(chosen)
+    elif e.type.kind == "uint" or e.type.kind == "int":
+        # Of floats min and max say something else where one is not a number.
+        if type(condition) in (LT, LE) and {a, b} == {condition.a, condition.b}:  # type: ignore[attr-defined]
+            return s((Min if a is condition.a else Max)(a, b))  # type: ignore[attr-defined]
     # select(c, select(d, x, y), y) == select(c and d, x, y)
     if type(a) is Select and a.false_value is b and a.condition.type is condition.type:
         return s(Select(And(condition, a.condition), a.true_value, b))
