@@ -7,7 +7,7 @@ from typing import Any
 from bayplan import settings
 from bayplan.ir import build
 from bayplan.ir.errors import AllocationTooLarge, ErrorSite
-from bayplan.ir.exprs import Call, CallKind, Expr, Variable
+from bayplan.ir.exprs import Call, CallKind, Const, Expr, Variable
 from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
@@ -84,7 +84,9 @@ def _find_outputs(lowering: Lowering) -> list[Output]:
         once = is_stored_once(name, lowering)
         for buffer in function.output_buffers:
             inputs = [p.name for p in buffer.aliases]
-            found.append(Output(buffer.name, buffer.type, function.dimensions(), inputs, once))
+            dimensions = function.dimensions()
+            any_stride = dimensions > 0 and type(buffer.constraints[0].stride) is not Const
+            found.append(Output(buffer.name, buffer.type, dimensions, inputs, once, any_stride))
     return found
 
 

@@ -3,7 +3,11 @@
 Shown here, or refused: where the alias's condition holds, the output is as large as the temporary
 and has no gaps; it is not touched before it is stored in place of the temporary; from then on the
 temporary is only read, by statements that store the output at the very element that they read; and
-no element is stored twice, or not at all. What cannot be proved is tried out in a few calls.
+no element is stored twice, or not at all. A condition that is shown never to hold does no harm.
+
+What cannot be proved is tried out in a few calls in which the condition holds. Where none is found,
+it is tried in others, in which it is more than is needed: that the output has each element stored
+once whatever its sizes, and that what is read is as far from what is stored as the condition says.
 """
 
 from __future__ import annotations
@@ -32,7 +36,14 @@ from bayplan.ir.exprs import (
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import Stmt, Store
 from bayplan.ir.types import INT32, INT64
-from bayplan.ir.walk import Rewriter, free_variables, iterate, replace_nodes, substitute
+from bayplan.ir.walk import (
+    Rewriter,
+    free_variables,
+    free_variables_of_stmt,
+    iterate,
+    replace_nodes,
+    substitute,
+)
 from bayplan.storage.check_in_place import InPlace
 from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.check_once import NestOfDistance, NestOfStores, NoText, value_of_lane
@@ -65,6 +76,7 @@ class InOutput:
         self.stmt = stmt
         self.one_call = one_call
         self._calls: dict[Use, list[Numbers]] = {}
+        self._dense_calls: dict[str, list[Numbers]] = {}
         self.walk = walk
         self.in_place = in_place
         self.samples = samples
@@ -79,7 +91,7 @@ class InOutput:
         """Refuses temporaries that destroy the output, one another, or an input."""
         alive: list[Use] = []
         for use in sorted(uses, key=lambda u: u.kept()):
-            if self.one_call and not self.calls(use):
+            if self.never_holds(use):
                 continue
             why = _Judge(self, output, use).why_not()
             if why:
@@ -93,6 +105,13 @@ class InOutput:
                         f"bytes of {output} are given to {other.name} and {use.name} at once: {why}"
                     )
             alive.append(use)
+
+    def never_holds(self, use: Use) -> bool:
+        """Whether the temporary lives in the output in no call that matters."""
+        if self.one_call:
+            return not self.calls(use)
+        condition = self.in_place.expand(use.in_output, use.scope)
+        return build.is_zero(simplify(condition))
 
     def calls(self, use: Use) -> list[Numbers]:
         """Sample calls in which the temporary lives in the output."""
@@ -112,6 +131,23 @@ class InOutput:
         if found or self.one_call:
             return found
         return find_samples(self.stmt, (use.in_output, use.scope))
+
+    def dense_calls(self, output: str, dimensions: int) -> list[Numbers]:
+        """Sample calls in which the output has no gaps, whatever its sizes are."""
+        found = self._dense_calls.get(output)
+        if found is None:
+            known = free_variables_of_stmt(self.stmt)
+            dense: list[Expr] = []
+            stride: Expr = build.const(INT64, 1)
+            for d in range(dimensions):
+                given = Variable(INT32, f"{output}.stride.{d}")
+                if given.name in known:
+                    dense.append(build.eq(build.cast(INT64, given), stride))
+                extent = Variable(INT32, f"{output}.extent.{d}")
+                stride = build.mul(stride, build.cast(INT64, extent))
+            found = find_samples(self.stmt, (build.conjunction(dense), None))
+            self._dense_calls[output] = found
+        return found
 
 
 class _Judge:
@@ -166,13 +202,23 @@ class _Judge:
         stride: Expr = build.int32(1)
         for d, extent in enumerate(self.extents):
             known = [(f"{self.output}.extent.{d}", extent)]
-            if d:
+            if d or self._is_strided():
                 known.append((f"{self.output}.stride.{d}", stride))
             for name, wanted in known:
                 if not self._follows(Variable(INT32, name) - wanted):
                     return f"{name} may be other than {wanted}"
             stride = build.mul(stride, extent)
         return ""
+
+    def _is_strided(self) -> bool:
+        """Whether the elements of a row may lie apart, as the program asks for their stride."""
+        name = f"{self.output}.stride.0"
+        leaves = [self.walk.leaves[at] for at, _ in self.walk.outside[self.output]]
+        return any(
+            name in free_variables(self.outputs.in_place.expand(leaf.node.index, leaf.scope))
+            for leaf in leaves
+            if isinstance(leaf.node, Store) and leaf.node.name == self.output
+        )
 
     def _follows(self, distance: Expr) -> bool:
         """Whether it is 0 where the condition holds."""
@@ -222,11 +268,27 @@ class _Judge:
         found = _narrow(self.outputs.in_place.expand(index, leaf.scope))
         return substitute(fields, substitute(fields, found))
 
-    def _is_same_in_calls(self, leaf: Leaf, a: Expr, b: Expr) -> bool:
+    def _is_same_in_calls(self, leaf: Leaf, store: Expr, read: Expr) -> bool:
+        """Whether a statement reads just what it stores, in the sample calls."""
+        calls = self.outputs.calls(self.use)
+        if calls:
+            return self._is_zero_in_calls(leaf, _wide(store) - _wide(read), calls)
+        # The condition asks for 0 somewhere: the distance is that number in all other calls too,
+        # with the strides that the condition asks for.
+        distance = self._element(store, leaf, self.fields) - self._element(read, leaf, self.fields)
+        for zero in self.zeros:
+            given = _wide(substitute(self.fields, zero))
+            if distance.type.lane_count > 1:
+                given = build.broadcast(given, distance.type.lane_count)
+            for difference in (_wide(distance) - given, _wide(distance) + given):
+                if self._is_zero_in_calls(leaf, difference, self._dense_calls()):
+                    return True
+        return False
+
+    def _is_zero_in_calls(self, leaf: Leaf, distance: Expr, calls: list[Numbers]) -> bool:
+        """Whether it is 0 wherever a statement runs, in those of the calls that can be tried."""
         tried = False
-        wide = INT64 if a.type.lane_count == 1 else INT64.with_lanes(a.type.lane_count)
-        distance = build.cast(wide, a) - build.cast(wide, b)
-        for numbers in self.outputs.calls(self.use):
+        for numbers in calls:
             try:
                 if NestOfDistance(leaf, distance, numbers).run(set()) is not None:
                     return False
@@ -234,6 +296,9 @@ class _Judge:
             except (Unknown, NoText):
                 continue
         return tried
+
+    def _dense_calls(self) -> list[Numbers]:
+        return self.outputs.dense_calls(self.output, len(self.extents))
 
     def _not_once(self, leaves: list[Leaf]) -> str:
         """Why the output may have an element that is stored twice or never."""
@@ -245,22 +310,38 @@ class _Judge:
         if len(flat) < len(leaves):
             return f"{self.output} is written by other statements than stores"
         proved = not self.outputs.in_place.stored_twice(flat, self.output, 0)
+        calls = self.outputs.calls(self.use)
         tried = False
-        for numbers in self.outputs.calls(self.use):
+        for numbers in calls or self._dense_calls():
             try:
-                seen: set[int] = set()
-                for leaf in leaves:
-                    nest = NestOfStores(leaf, 0, numbers)
-                    twice = nest.run(seen)
-                    if twice is not None:
-                        return f"element {twice} of {self.output} is stored twice"
-                size = numbers.bytes_of(self.use.node, self.use.scope, {})
-                if len(seen) < size // self.use.node.type.bytes() and not nest.is_cut(seen):
-                    return f"only {len(seen)} elements of {self.output} are stored"
-                tried = True
+                why = self._not_once_in_call(leaves, numbers)
             except (Unknown, NoText):
                 continue
+            if why:
+                return why
+            tried = True
         return "" if proved or tried else f"{self.output} may be stored twice"
+
+    def _not_once_in_call(self, leaves: list[Leaf], numbers: Numbers) -> str:
+        """Why not, seen in one call.
+
+        Raises:
+            Unknown, NoText: it cannot be tried.
+        """
+        seen: set[int] = set()
+        is_cut = False
+        for leaf in leaves:
+            nest = NestOfStores(leaf, 0, numbers)
+            twice = nest.run(seen)
+            if twice is not None:
+                return f"element {twice} of {self.output} is stored twice"
+            is_cut = is_cut or nest.is_cut
+        size = 1
+        for d in range(len(self.extents)):
+            size *= numbers.value(Variable(INT32, f"{self.output}.extent.{d}"), None)
+        if len(seen) < size and not is_cut:
+            return f"only {len(seen)} elements of {self.output} are stored"
+        return ""
 
     def _inputs_destroyed(self, begin: int) -> str:
         """Why an input that may be the same buffer can be read after it was overwritten."""
@@ -313,6 +394,11 @@ def _is_zero(e: Expr) -> bool:
     except Unknown:
         return False
     return True
+
+
+def _wide(e: Expr) -> Expr:
+    """The same number, with room for distances."""
+    return build.cast(INT64.with_lanes(e.type.lane_count), e)
 
 
 def _calls(e: Expr) -> list[Expr]:

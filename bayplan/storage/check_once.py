@@ -33,9 +33,7 @@ class NoText(Exception):
     """An expression that depends on data, or has no form here."""
 
 
-def find_repeated(
-    leaves: Sequence[Leaf], depth: int, samples: Sequence[Numbers]
-) -> int | None:
+def find_repeated(leaves: Sequence[Leaf], depth: int, samples: Sequence[Numbers]) -> int | None:
     """An element that is stored twice in some sample call, None if there is none.
 
     Args:
@@ -128,7 +126,11 @@ class _Text:
 
 
 class NestOfStores(_Text):
-    """The loops, lets and conditions around one store, as a Python function."""
+    """The loops, lets and conditions around one store, as a Python function.
+
+    Attributes:
+        is_cut: whether the loops had run so long that the rest was left out.
+    """
 
     def __init__(self, leaf: Leaf, depth: int, numbers: Numbers) -> None:
         super().__init__(numbers)
@@ -139,6 +141,7 @@ class NestOfStores(_Text):
         self.values: dict[str, int] = {}
         self.lines: list[str] = []
         self.indent = "    "
+        self.is_cut = False
 
     def run(self, seen: set[int]) -> int | None:
         """Runs the loops; adds the elements to those seen, or gives one that was seen before."""
@@ -146,16 +149,12 @@ class NestOfStores(_Text):
         scope: dict[str, Any] = {"div": _div, "mod": _mod, "Repeated": _Repeated}
         text = "def nest(seen, stores):\n" + "\n".join(self.lines)
         exec(compile(text, "<nest>", "exec"), scope)
-        nest: Callable[[set[int], int], None] = scope["nest"]
+        nest: Callable[[set[int], int], bool | None] = scope["nest"]
         try:
-            nest(seen, _MOST_STORES)
+            self.is_cut = bool(nest(seen, _MOST_STORES))
         except _Repeated as repeated:
             return repeated.element
         return None
-
-    def is_cut(self, seen: set[int]) -> bool:
-        """Whether there may be more elements than were looked at."""
-        return len(seen) >= _MOST_STORES
 
     def _line(self, text: str) -> None:
         self.lines.append(self.indent + text)
@@ -231,7 +230,7 @@ class NestOfStores(_Text):
         self._line("seen.add(at)")
         self.indent = saved
         self._line("stores -= 1")
-        self._line("if not stores: return")
+        self._line("if not stores: return True")
 
 
 def value_of_lane(e: E.Expr, lane: int, numbers: Numbers) -> int:
@@ -263,7 +262,7 @@ class NestOfDistance(NestOfStores):
         self._line("if at: raise Repeated(at)")
         self.indent = saved
         self._line("stores -= 1")
-        self._line("if not stores: return")
+        self._line("if not stores: return True")
 
 
 def _div(a: int, b: int) -> int:

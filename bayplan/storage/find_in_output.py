@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
-from bayplan.ir.build import cast, conjunction, const, eq, is_const, mul
+from bayplan.ir.build import cast, conjunction, const, eq, is_zero, mul
 from bayplan.ir.exprs import Expr, Load, Shuffle, Variable, VectorReduce
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import AssertStmt, For, Store
 from bayplan.ir.types import INT32, INT64, Type
-from bayplan.ir.walk import iterate
+from bayplan.ir.walk import free_variables, iterate, substitute
 from bayplan.storage.index_sums import IndexSums, TooLong
 from bayplan.storage.lives import Life, Lives
 from bayplan.storage.places import Place, outward
@@ -32,18 +33,26 @@ class Output:
         dimensions: how many sizes and strides it has.
         inputs: names of the inputs that it may be the same buffer as.
         stored_once: whether each element is stored once, and none is left as it was.
+        any_stride: whether the stride of its first dimension is left to the call.
     """
 
-    __slots__ = ("dimensions", "inputs", "name", "stored_once", "type")
+    __slots__ = ("any_stride", "dimensions", "inputs", "name", "stored_once", "type")
 
     def __init__(
-        self, name: str, type: Type, dimensions: int, inputs: Sequence[str], stored_once: bool
+        self,
+        name: str,
+        type: Type,
+        dimensions: int,
+        inputs: Sequence[str],
+        stored_once: bool,
+        any_stride: bool = False,
     ) -> None:
         self.name = name
         self.type = type
         self.dimensions = dimensions
         self.inputs = tuple(inputs)
         self.stored_once = stored_once
+        self.any_stride = any_stride
 
 
 class InOutput:
@@ -61,7 +70,7 @@ def find_in_output(
     chains: Iterable[Sequence[Life]],
     extents: Mapping[Life, tuple[Expr, ...]],
     outputs: Sequence[Output],
-    outside: frozenset[str],
+    outside: Sequence[tuple[str, Expr]],
     stored_once: Callable[[str], bool],
     allowed: Callable[[str], bool],
 ) -> dict[Life, InOutput]:
@@ -72,7 +81,7 @@ def find_in_output(
         chains: temporaries that take over each other's bytes in place, oldest first.
         extents: of each temporary, in names from outside.
         outputs: of the call.
-        outside: names of the lets around the place where the call's arena is taken.
+        outside: the lets around the place where the call's arena is taken, outermost first.
         stored_once: whether the temporary of that name has each element stored at most once.
         allowed: whether its user lets it lie elsewhere than on the heap.
     """
@@ -151,7 +160,7 @@ class _Judge:
         touches: _Touches,
         output: Output,
         extents: Mapping[Life, tuple[Expr, ...]],
-        outside: frozenset[str],
+        outside: Sequence[tuple[str, Expr]],
         stored_once: Callable[[str], bool],
     ) -> None:
         self.lives = lives
@@ -159,6 +168,7 @@ class _Judge:
         self.output = output
         self.extents = extents
         self.outside = outside
+        self.names = frozenset([name for name, _ in outside])
         self.stored_once = stored_once
 
     def members(self, chain: Sequence[Life]) -> dict[Life, InOutput]:
@@ -181,9 +191,22 @@ class _Judge:
         found = {}
         for member in kept:
             condition = simplify(conjunction(conditions[member]))
-            if not is_const(condition, 0):
+            if not is_zero(simplify(self._written_out(condition))):
                 found[member] = InOutput(self.output.name, condition)
         return found
+
+    def _written_out(self, condition: Expr) -> Expr:
+        """The condition in terms of what the call is given, to see whether it can hold at all."""
+        needed = set(free_variables(condition))
+        lets = []
+        for name, value in reversed(self.outside):
+            if name in needed and is_pure(value) and not reads_memory(value):
+                needed |= free_variables(value)
+                lets.append((name, value))
+        values: dict[str, Expr] = {}
+        for name, value in reversed(lets):
+            values[name] = substitute(values, value)
+        return substitute(values, condition)
 
     def _fits(self, life: Life) -> bool:
         """Whether it is allocated once a call and its elements can be those of the output."""
@@ -206,7 +229,7 @@ class _Judge:
         begin = min([t.begin for t in self.touches.of(name)], default=-1)
         if begin <= old.begin:
             return []
-        sums = IndexSums(self.outside, self._strides(old))
+        sums = IndexSums(self.names, self._strides(old))
         distances: dict[Expr, None] = {}
         for leaf, place in self._leaves(begin, old.end):
             if not isinstance(leaf, Store | AssertStmt | Expr):
@@ -268,7 +291,7 @@ class _Judge:
         stride: Expr = const(INT64, 1)
         for d, extent in enumerate(self.extents[life]):
             conditions.append(eq(Variable(INT32, f"{name}.extent.{d}"), extent))
-            if d:
+            if d or self.output.any_stride:
                 given = cast(INT64, Variable(INT32, f"{name}.stride.{d}"))
                 conditions.append(eq(given, stride))
             stride = mul(stride, cast(INT64, extent))
@@ -301,7 +324,7 @@ class _Judge:
             for field in _FIELDS
             for d in range(self.output.dimensions)
         }
-        sums = IndexSums(self.outside, {**fields, **self._strides(first)})
+        sums = IndexSums(self.names, {**fields, **self._strides(first)})
         distances: dict[Expr, None] = {}
         for touch in late:
             leaf = touch.leaf

@@ -207,9 +207,8 @@ class _Maker:
         lives = {self.result.members[life]: life for life in scope.lives}
         chains = [[lives[m] for m in group] for group in groups if group[0] in lives]
         extents = {life: member.extents for member, life in lives.items()}
-        outside = frozenset([name for name, _ in self.lets])
         found = find_in_output(
-            self.lives, chains, extents, self.outputs, outside, self.stored_once, self.in_output
+            self.lives, chains, extents, self.outputs, self.lets, self.stored_once, self.in_output
         )
         for life, place in found.items():
             member = self.result.members[life]
