@@ -73,6 +73,8 @@ BEFORE_READABLE: Final = (
     "simplify_program",
     # Order: quotients of ramps are simplified; before parts of vectors get names.
     "rewrite_interleavings",
+    # Order: all loops that are left run; before partition_loops, which leaves kernels alone.
+    "normalize_kernels",
     "partition_loops",
     # Order: sizes are final, so that strides which are equal become one name: cheaper, and seen
     # to be the same by plan_storage; before simplify_program, which then orders terms alike.
@@ -89,6 +91,8 @@ BEFORE_READABLE: Final = (
     # Order: after free_early; nothing behind it moves or drops an allocation.
     "plan_storage",
     "share_stack",
+    # Order: after all plans, as hazards are those of the bytes that temporaries share.
+    "insert_barriers",
     # Order: the sizes of temporaries stand outside of loops now, where they are checked.
     "add_size_checks",
 )
