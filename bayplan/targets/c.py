@@ -23,18 +23,20 @@ from bayplan.targets.header import read_header
 if TYPE_CHECKING:
     from bayplan.lower.program import LoweredProgram
 
-# Warnings that are about how vectors are passed between functions (all of them are inlined), and
-# about comparisons that a bound makes always true.
+# Warnings that are about how vectors are passed between functions (all of them are inlined), about
+# comparisons that a bound makes always true, and about values whose uses came to nothing.
 _PRAGMAS: Final = """#if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpsabi"
 #pragma clang diagnostic ignored "-Wunknown-warning-option"
 #pragma clang diagnostic ignored "-Wunused-function"
+#pragma clang diagnostic ignored "-Wunused-variable"
 #pragma clang diagnostic ignored "-Wtautological-compare"
 #pragma clang diagnostic ignored "-Wtautological-constant-compare"
 #pragma clang diagnostic ignored "-Wtautological-constant-out-of-range-compare"
 #elif defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wpsabi"
 #pragma GCC diagnostic ignored "-Wtype-limits"
+#pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wtautological-compare"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -191,7 +193,7 @@ def _assemble(emission: Emission) -> None:
         prelude(emission.program.target),
     ]
     functions: Lines = []
-    _flatten(unit.functions, functions)
+    flatten_lines(unit.functions, functions)
     body = "\n".join(functions)
     helpers = unit.helpers.text()
     if "BP_MASKS" in helpers or "bp_leading(" in body:
@@ -213,7 +215,8 @@ def _assemble(emission: Emission) -> None:
     emission.source = "\n".join(parts)
 
 
-def _flatten(lines: Lines, out: list[str]) -> None:
+def flatten_lines(lines: Lines, out: list[str]) -> None:
+    """Adds the lines, and those of the lists among them, to `out`."""
     stack = [iter(lines)]
     while stack:
         for item in stack[-1]:

@@ -43,7 +43,7 @@ def call_scalar(w: Writer, e: E.Call) -> Text:
         if name in MATHS:
             return _maths(w, e)
         return _extern(w, e)
-    rule = _SCALAR.get(name)
+    rule = SCALAR_CALLS.get(name)
     if rule is None:
         from bayplan.targets.c_effects import effect
 
@@ -255,7 +255,7 @@ def _return_second(w: Writer, e: E.Call) -> Text:
     return w.scalar(e.args[1])
 
 
-_SCALAR: Final[dict[str, Callable[[Writer, E.Call], Text]]] = {
+SCALAR_CALLS: Final[dict[str, Callable[[Writer, E.Call], Text]]] = {
     "bitwise_and": _bitwise,
     "bitwise_or": _bitwise,
     "bitwise_xor": _bitwise,

@@ -42,7 +42,7 @@ def write_table(table: Table, c_name: str) -> list[str]:
         f"/* {comment(f'{table.name}: constant, {shape} {t}{where}')} */",
         f"static const {memory_type(t)} {c_name}[{max(1, len(texts))}] = {{",
     ]
-    return [*lines, *_fill(texts or ["0"]), "};", ""]
+    return [*lines, *fill_lines(texts or ["0"]), "};", ""]
 
 
 def element_texts(t: Type, array: Any) -> list[str]:
@@ -92,7 +92,7 @@ def _odd_text(width: int, bits: int) -> str:
     return f'{sign}__builtin_{kind}{suffix}("{mantissa & ~quiet:#x}")'
 
 
-def _fill(texts: list[str]) -> list[str]:
+def fill_lines(texts: list[str]) -> list[str]:
     """Lines of many elements each."""
     lines: list[str] = []
     line: list[str] = []

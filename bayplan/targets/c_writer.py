@@ -91,6 +91,8 @@ class Unit:
         self.used_names: set[str] = {name}
         self.requirements: dict[Any, ErrorSite] = {}
         self.need_overlap = False
+        # The kernels' own text (targets.kernels), where the program has kernels.
+        self.device: Unit | None = None
         # Kept placements: the name of each one's table by id, and the tables' text.
         self.placements: dict[int, str] = {}
         self.tables: list[str] = []
@@ -314,13 +316,17 @@ class Writer:
         if resolved is not e:
             text = self.scalar(resolved)
         else:
-            text = _scalar_rule(type(e))(self, e)
+            text = self.scalar_rule(type(e))(self, e)
             size = len(text[0])
             if size > _LONG or (size > _SHORT and self.measure.uses.get(e, 1) > 1):
                 if e.type.kind != "handle":
                     text = self.local(scalar_type(e.type), text[0])
         memo[e] = text
         return text
+
+    def scalar_rule(self, cls: type) -> Any:
+        """The function that writes scalar expressions of the class."""
+        return _scalar_rule(cls)
 
     def stable_scalar(self, e: Expr) -> Text:
         """As `scalar`, in a local when several pieces of a vector will repeat it."""
