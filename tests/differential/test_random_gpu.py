@@ -46,10 +46,9 @@ def test_seeded_gpu_programs_agree(judge: Judge) -> None:
 def test_schedules_have_kernels() -> None:
     """What is drawn are blocks, threads in them, and stages of the host beside them."""
     words: Counter[str] = Counter()
+    wanted = ("gpu_blocks", "gpu_threads", "compute_at", "GPUShared")
     for seed in range(100):
         lines = "\n".join(_program(seed).schedule)
-        words.update(
-            w for w in ("gpu_blocks", "gpu_threads", "compute_at", "GPUShared") if w in lines
-        )
+        words.update(w for w in wanted if w in lines)
     assert words["gpu_blocks"] > 60 and words["gpu_threads"] > 50, words
     assert words["compute_at"] > 30 and words["GPUShared"] > 5, words
