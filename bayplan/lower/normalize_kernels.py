@@ -1,9 +1,9 @@
 """Gives every kernel one form: a grid of blocks, and in each block stretches over its threads.
 
-The loops over blocks become one nest that begins at 0, as do the loops over threads of each stretch,
-all with the same extents, which the host knows before the launch; the user's loop variables become
-lets. Where a loop has fewer iterations than the grid, its body is guarded. Everything between the
-stretches is uniform: the same for all threads of the block.
+The loops over blocks become one nest that begins at 0, as do the loops over threads of each
+stretch, all with the same extents, which the host knows before the launch; the user's loop
+variables become lets. Where a loop has fewer iterations than the grid, its body is guarded.
+Everything between the stretches is uniform: the same for all threads of the block.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.lower.context import Lowering
-from bayplan.lower.kernel import (
+from bayplan.lower.kernel_grid import (
     AXES,
     MOST_LANES,
-    Kernel,
+    Grid,
     ThreadNesting,
     is_over_blocks,
     is_over_threads,
@@ -48,7 +48,8 @@ def normalize_kernels(stmt: Stmt, lowering: Lowering) -> Stmt:
         ScheduleError: The size of a grid is not known on the host, or threads of a block would
             run different loops around stretches.
     """
-    return _Kernels(lowering)(stmt)
+    result: Stmt = _Kernels(lowering)(stmt)
+    return result
 
 
 class _Kernels(Rewriter):
@@ -102,18 +103,18 @@ class _OneKernel:
             if isinstance(s, For | LetStmt):
                 place = Place(place, s)
         threads = self._threads(place)
-        kernel = Kernel(self._title, blocks[::-1], threads)
-        body = SplitAtThreads(kernel, self._nesting, self._lowering).run(self._body)
+        grid = Grid(self._title, blocks[::-1], threads)
+        body = SplitAtThreads(grid, self._nesting, self._lowering).run(self._body)
         axis = 0
         for s in reversed(self._levels):
             if type(s) is not For:
                 body = s.with_children([*s.children()[:-1], body])
                 continue
-            body = LetStmt(s.name, add(kernel.block(axis), s.min), body)
+            body = LetStmt(s.name, add(grid.block(axis), s.min), body)
             if not exact[len(exact) - 1 - axis]:
-                body = IfThenElse(lt(kernel.block(axis), s.extent), body)
+                body = IfThenElse(lt(grid.block(axis), s.extent), body)
             axis += 1
-        result = kernel.over_blocks(body)
+        result = grid.over_blocks(body)
         for name, value in reversed(self._lets):
             result = LetStmt(name, value, result)
         return result
@@ -193,7 +194,7 @@ class _OneKernel:
     def _whole_warps(self, most: Expr) -> Expr:
         """Lanes of a block with several warps: each warp is one line along x."""
         value = constant_value(most)
-        if value is None or self._nesting.depth(self._body) == 1 and value <= MOST_LANES:
+        if value is None or (self._nesting.depth(self._body) == 1 and value <= MOST_LANES):
             return most
         return int32(-int(-value // MOST_LANES) * MOST_LANES)
 

@@ -43,7 +43,7 @@ from bayplan.ir.stmts import (
 )
 from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.lower.context import Lowering
-from bayplan.lower.kernel import Kernel, ThreadNesting, is_over_threads
+from bayplan.lower.kernel_grid import Grid, ThreadNesting, is_over_threads
 from bayplan.lower.names import func_of_loop, func_of_storage, line_of_loop, loop_variable
 from bayplan.storage.places import Place
 from bayplan.storage.sizes import SizesOutside
@@ -55,8 +55,8 @@ Around = tuple[For | LetStmt | Expr, ...]
 class SplitAtThreads:
     """Rewrites what a block does; see the module."""
 
-    def __init__(self, kernel: Kernel, nesting: ThreadNesting, lowering: Lowering) -> None:
-        self._kernel = kernel
+    def __init__(self, grid: Grid, nesting: ThreadNesting, lowering: Lowering) -> None:
+        self._grid = grid
         self._nesting = nesting
         self._lowering = lowering
 
@@ -172,7 +172,7 @@ class SplitAtThreads:
         for axis, loop in self._loops_by_axis(around):
             most = self._most(loop.extent, around)
             assert most is not None
-            shift = add(shift, mul(self._kernel.thread(axis), width))
+            shift = add(shift, mul(self._grid.thread(axis), width))
             width = simplify(mul(width, most))
             extents.append(most)
         body = _Shifted(s.name, simplify(shift), simplify(size))(s.body)
@@ -206,27 +206,27 @@ class SplitAtThreads:
 
     def _stretch(self, s: Stmt, around: Around) -> Stmt:
         """The statement as what each thread does, in loops over all threads of the block."""
-        kernel = self._kernel
+        grid = self._grid
         axes = dict(self._loops_by_axis(around))
         for part in reversed(around):
             if isinstance(part, Expr):
                 s = IfThenElse(part, s)
-            elif type(part) is LetStmt:
+            elif isinstance(part, LetStmt):
                 s = LetStmt(part.name, part.value, s)
             else:
                 axis = self._nesting.axis(part)
-                s = LetStmt(part.name, add(kernel.thread(axis), part.min), s)
-                if part.extent is not kernel.threads[axis]:
-                    s = IfThenElse(lt(kernel.thread(axis), part.extent), s)
-        for axis, extent in enumerate(kernel.threads):
+                s = LetStmt(part.name, add(grid.thread(axis), part.min), s)
+                if part.extent is not grid.threads[axis]:
+                    s = IfThenElse(lt(grid.thread(axis), part.extent), s)
+        for axis, extent in enumerate(grid.threads):
             if axis not in axes and constant_value(extent) != 1:
-                s = IfThenElse(eq(kernel.thread(axis), int32(0)), s)
-        return kernel.over_threads(s)
+                s = IfThenElse(eq(grid.thread(axis), int32(0)), s)
+        return grid.over_threads(s)
 
     def _names(self, around: Around) -> set[str]:
         """What threads of the block have different values of."""
         names = {part.name for part in around if isinstance(part, For | LetStmt)}
-        return names.union(*[free_variables(self._kernel.thread(axis)) for axis in range(3)])
+        return names.union(*[free_variables(self._grid.thread(axis)) for axis in range(3)])
 
     def _loop_text(self, around: Around) -> str:
         return loop_variable(_outer_loop(around), self._lowering)

@@ -1,4 +1,4 @@
-"""The kernel that a nest of loops over blocks becomes: its names and the size of its grid."""
+"""The grid of a kernel: the names of its loops over blocks and threads, and how many there are."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST_LANES: Final = 32
 """The threads of a warp, which run in step."""
 
 
-class Kernel:
-    """One kernel.
+class Grid:
+    """The blocks of a kernel and the threads of each.
 
     Attributes:
-        title: its unique name, "blur_y.s0.kernel".
+        title: the kernel's unique name, "blur_y.s0.kernel".
         blocks: how many blocks there are along x, y, z; as many as the loops have dimensions.
         threads: the same for the threads of a block, at least one dimension.
     """
