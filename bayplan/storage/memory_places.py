@@ -1,0 +1,125 @@
+"""Which bytes of which memory a name stands for, in the final plan."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bayplan.ir.exprs import Call, Const, Expr, Variable
+from bayplan.ir.memory import MemoryType
+from bayplan.ir.stmts import Allocate
+from bayplan.storage.kernel_names import Names
+from bayplan.storage.polynomials import Polynomial, polynomial_of, product, times, total
+
+SHARED: Final = 1
+GLOBAL: Final = 2
+"""Kinds of memory, as the fence of a barrier counts them."""
+
+
+class MemoryPlace:
+    """The bytes of an allocation or of a buffer of the call.
+
+    Attributes:
+        memory: what the bytes belong to; two memories have no byte in common.
+        kind: SHARED or GLOBAL; 0: each thread has its own.
+        offset: bytes from the begin of the memory; None: not known.
+        size: bytes; None: not known.
+        placed: the Placement that gives the offset, and the number in it.
+    """
+
+    __slots__ = ("kind", "memory", "offset", "placed", "size")
+
+    def __init__(
+        self,
+        memory: str,
+        kind: int,
+        offset: Polynomial | None,
+        size: Polynomial | None,
+        placed: tuple[Any, int] | None = None,
+    ) -> None:
+        self.memory = memory
+        self.kind = kind
+        self.offset = offset
+        self.size = size
+        self.placed = placed
+
+
+class Memories:
+    """The allocations in scope.
+
+    Args:
+        same: by buffer of the call, another one that may be the same memory.
+    """
+
+    def __init__(self, same: dict[str, str]) -> None:
+        self._same = same
+        self._open: dict[str, MemoryPlace] = {}
+        self._made = 0
+
+    def find(self, name: str) -> MemoryPlace:
+        """What the name stands for; a name without allocation is a buffer of the call."""
+        found = self._open.get(name)
+        if found is None:
+            memory = self._same.get(name)
+            offset: Polynomial | None = {} if memory is None else None
+            found = MemoryPlace(name if memory is None else memory, GLOBAL, offset, None)
+        return found
+
+    def enter(self, s: Allocate, names: Names, private: bool) -> MemoryPlace | None:
+        """The allocation's scope begins; gives what its name stood for, for `leave`."""
+        hidden = self._open.get(s.name)
+        size = _size_of(s, names)
+        if s.address is None:
+            self._made += 1
+            kind = SHARED if s.memory_type is MemoryType.GPUShared else GLOBAL
+            place = MemoryPlace(f"{s.name}#{self._made}", 0 if private else kind, {}, size)
+        else:
+            place = self._alias(s.address, size, names)
+        self._open[s.name] = place
+        return hidden
+
+    def leave(self, s: Allocate, hidden: MemoryPlace | None) -> None:
+        """The allocation's scope ends."""
+        if hidden is None:
+            del self._open[s.name]
+        else:
+            self._open[s.name] = hidden
+
+    def _alias(self, address: Call, size: Polynomial | None, names: Names) -> MemoryPlace:
+        base, offset = address.args[-2], names.written_out(address.args[-1])
+        assert isinstance(base, Variable)
+        arena = self.find(base.name)
+        if address.name != "offset_pointer":
+            # It may lie in an output instead: then neither memory is known to be another one.
+            output = self.find(address.args[1].name)  # type: ignore[attr-defined]
+            self._same[output.memory] = arena.memory
+            return MemoryPlace(arena.memory, arena.kind, None, size)
+        begin = None if arena.offset is None else total(arena.offset, polynomial_of(offset))
+        return MemoryPlace(arena.memory, arena.kind, begin, size, _placed(offset))
+
+
+def _placed(offset: Expr) -> tuple[Any, int] | None:
+    if isinstance(offset, Call) and offset.name == "placed_offset":
+        which = offset.args[0]
+        if isinstance(which, Const):
+            return offset.target, int(which.value)
+    return None
+
+
+def _size_of(s: Allocate, names: Names) -> Polynomial | None:
+    count: Polynomial = {(): 1}
+    for extent in s.extents:
+        extent_of = polynomial_of(names.written_out(extent))
+        if len(count) * len(extent_of) > 64:
+            return None
+        count = product(count, extent_of)
+    return times(total(count, {(): 1}, s.padding), s.type.bytes())
+
+
+def are_apart_by_plan(a: MemoryPlace, b: MemoryPlace) -> bool:
+    """Whether a Placement never lets the two share a byte."""
+    if a.placed is None or b.placed is None or a.placed[0] is not b.placed[0]:
+        return False
+    lives = a.placed[0].lives
+    first, second = lives[a.placed[1]], lives[b.placed[1]]
+    together: bool = first[0] < second[1] and second[0] < first[1]
+    return together and a.placed[1] != b.placed[1]
