@@ -14,6 +14,7 @@ from bayplan.ir.errors import (
     CompileError,
     ConstraintError,
     DefinitionError,
+    DeviceLimitError,
     ExternError,
     FoldError,
     InternalError,

@@ -139,6 +139,12 @@ class WorkspaceTooSmall(WorkspaceError):
         return int(str(self.numbers[1]))
 
 
+class DeviceLimitError(BayplanError):
+    """A kernel needs more of something than a block has on the device."""
+
+    code = "BP-M006"
+
+
 class CapacityError(BayplanError):
     """Requests that no plan can put into the bytes given, or pinned onto one another."""
 

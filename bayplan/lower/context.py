@@ -9,7 +9,7 @@ from bayplan.ir.source import SourceLine
 from bayplan.ir.walk import iterate
 from bayplan.language.function import Function
 from bayplan.lower.table import Table
-from bayplan.storage.plan import KindChoice, StoragePlan
+from bayplan.storage.plan import KernelPlan, KindChoice, StoragePlan
 
 
 class Lowering:
@@ -26,6 +26,7 @@ class Lowering:
         warnings: one line each, shown to the user once.
         kinds: by temporary, the kind that was asked for and why it got another one.
         plan: where each temporary lives; from plan_storage on.
+        kernels: the storage of each kernel; from plan_kernels on.
         tables: the constant tables of the program; None: Buffers stay arguments.
         regions: of a pipeline that others call what a call needs of its buffers (see
             `lower.callee`); None: nobody asks.
@@ -41,6 +42,7 @@ class Lowering:
         "warnings",
         "kinds",
         "plan",
+        "kernels",
         "tables",
         "regions",
         "_reserved",
@@ -57,6 +59,7 @@ class Lowering:
         self.warnings: list[str] = []
         self.kinds: dict[str, KindChoice] = {}
         self.plan: StoragePlan | None = None
+        self.kernels: list[KernelPlan] = []
         self.tables: list[Table] | None = None
         self.regions: dict[tuple[str, int], tuple[Expr, Expr]] | None = None
         self._used_names: dict[str, int] = {}

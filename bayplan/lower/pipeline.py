@@ -82,10 +82,15 @@ BEFORE_READABLE: Final = (
     "simplify_program",
     "trim_no_ops",
     "choose_storage",
+    # Order: as choose_storage, which leaves kernels alone; before hoist_invariants, which could
+    # take lets that sizes follow from to other places.
+    "place_kernel_storage",
     "hoist_invariants",
     # Order: after all that may drop a last use.
     "remove_dead_allocations",
     "free_early",
+    # Order: after free_early; before plan_storage, which shares out what launches ask for.
+    "plan_kernels",
     # Order: sizes are decided by, and not yet planned with.
     "guard_temporaries",
     # Order: after free_early; nothing behind it moves or drops an allocation.

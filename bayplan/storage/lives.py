@@ -5,12 +5,17 @@ statements that write the same thing in the same loop body; an allocation or a l
 stretch. The life of a temporary is the half-open interval from its first access to just after its
 last. What is allocated outside a loop and accessed in it lives for the whole loop, because an
 iteration may need what an earlier one left.
+
+In a kernel a loop over threads is one step with all that is in it: its threads run at any speed,
+and a barrier can stand only before and behind it.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from bayplan.ir.build import logical_not
-from bayplan.ir.exprs import Expr, Load
+from bayplan.ir.exprs import Call, Expr, Load, StringImm, Variable
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
@@ -30,7 +35,10 @@ from bayplan.ir.stmts import (
 )
 from bayplan.ir.types import Type
 from bayplan.ir.walk import iterate
+from bayplan.storage.kernels import ON_DEVICE, is_stretch
 from bayplan.storage.places import Place, loops_around, parallel_loop_of
+
+_COPIES: Final = frozenset(["device_copy_in", "device_copy_out", "device_written", "host_written"])
 
 
 class Life:
@@ -117,6 +125,7 @@ class _Finder:
         # What the current stretch writes, and in which loop body; None begins a new step.
         self.stretch: str | None = None
         self.accessed: list[tuple[str, int]] = []
+        self.in_threads = False
 
     def walk(self, s: Stmt) -> None:
         if isinstance(s, Block):
@@ -160,6 +169,8 @@ class _Finder:
             self._access(writes)
 
     def _new_step(self, what: str) -> None:
+        if self.in_threads:
+            return
         inside = f" in {self.loops[-1]}" if self.loops else ""
         self.steps.append(what + inside)
 
@@ -184,11 +195,19 @@ class _Finder:
         life = self.open.get(name)
         if life is not None:
             life._touch(step, step + 1)
+            if life.node.address is not None:
+                # Who uses an alias uses what it points into.
+                for part in life.node.address.args:
+                    if type(part) is Variable and part.name in self.open:
+                        self._access(part.name)
 
     def _walk_loop(self, s: For) -> None:
         self._read(s.min)
         self._read(s.extent)
         self.stretch = None
+        if is_stretch(s) and not self.in_threads:
+            self._walk_threads(s)
+            return
         outer = dict(self.open)
         first_access, first_step = len(self.accessed), len(self.steps)
         place = Place(self.place, s)
@@ -201,6 +220,15 @@ class _Finder:
             life = outer.get(name)
             if life is not None:
                 life._touch(first_step, len(self.steps))
+
+    def _walk_threads(self, s: For) -> None:
+        """A loop over threads: one step."""
+        written = dict.fromkeys([n.name for n in iterate(s) if isinstance(n, Store)])
+        self._new_step(f"write {', '.join(written)}" if written else "evaluate")
+        self.in_threads = True
+        self._walk_loop(s)
+        self.in_threads = False
+        self.stretch = None
 
     def _walk_allocation(self, s: Allocate) -> None:
         life = Life(s, self.place)
@@ -221,9 +249,12 @@ class _Finder:
 def _loads(node: Node) -> list[str]:
     names: list[str] = []
     for n in iterate(node):
-        if isinstance(n, Load) and n.name not in names:
+        if isinstance(n, Load):
             names.append(n.name)
-    return names
+        elif isinstance(n, Call) and n.name in _COPIES:
+            assert type(n.args[0]) is StringImm
+            names += [n.args[0].value, n.args[0].value + ON_DEVICE]
+    return list(dict.fromkeys(names))
 
 
 def find_lives(stmt: Stmt) -> Lives:

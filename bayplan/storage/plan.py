@@ -41,7 +41,8 @@ class PlannedTemporary:
         member: its number in the arena, -1 for one with memory of its own.
         group: the number of the bytes it has in the arena: members of one group follow each other
             in place.
-        slots_of: for the slab of a parallel loop the name of the workers' arena in it.
+        slots_of: for the slab of a parallel loop the name of the workers' arena in it; for that
+            of a kernel the name of the arena that each block has.
         output: name of the output in whose bytes it lives where `in_output` holds in the call; it
             takes none of the arena then. "" for none.
     """
@@ -83,8 +84,12 @@ class Arena:
 
     Attributes:
         name: of its allocation.
-        alignment: bytes that it and its members are aligned to.
-        scope: "call", or the name of the parallel loop each of whose workers has one.
+        alignment: bytes that it is aligned to; so are its members, where `alignments` is None.
+        alignments: bytes that each group is aligned to.
+        kind: of memory: Heap, Stack, GPUShared or GPUGlobal.
+        scope: "call", or the name of the parallel loop each of whose workers has one; of a kernel
+            "block": each block that runs has one (GPUShared), or each of the launch (GPUGlobal).
+        kernel: the title of the kernel that it is for, "" for none.
         temporaries: its members in order; a member is a slab where `slots_of` is set.
         groups: the members that have the same bytes, one after the other; most have one member.
         placement: how groups are placed where their sizes are found at the call.
@@ -94,7 +99,7 @@ class Arena:
 
     __slots__ = (
         "name", "scope", "temporaries", "groups", "placement", "offsets", "bytes",
-        "alignment",
+        "alignment", "alignments", "kind", "kernel",
     )
 
     def __init__(
@@ -112,6 +117,41 @@ class Arena:
         self.placement: Placement | None = None
         self.offsets: tuple[int, ...] | None = None
         self.bytes: int | None = None
+        self.alignments: tuple[int, ...] | None = None
+        self.kind = MemoryType.Heap
+        self.kernel = ""
+
+    def alignment_of(self, group: int) -> int:
+        """Bytes that the offset of a group is a multiple of."""
+        return self.alignment if self.alignments is None else self.alignments[group]
+
+
+class KernelPlan:
+    """The storage of one kernel.
+
+    Attributes:
+        title: what its loops are named after.
+        blocks, threads: extents in x, y, z, as the host knows them before the launch.
+        shared: the arena in a block's shared memory, None for none; a single temporary in it has
+            the arena's name and no alias.
+        device: the arena that each block has in device memory, None for none.
+        slab: the temporary that holds those of all blocks.
+        members: by name of the allocation the temporary, for both arenas; names are unique in a
+            kernel.
+    """
+
+    __slots__ = ("blocks", "device", "members", "shared", "slab", "threads", "title")
+
+    def __init__(
+        self, title: str, blocks: tuple[Expr, ...], threads: tuple[Expr, ...]
+    ) -> None:
+        self.title = title
+        self.blocks = blocks
+        self.threads = threads
+        self.shared: Arena | None = None
+        self.device: Arena | None = None
+        self.slab: PlannedTemporary | None = None
+        self.members: dict[str, PlannedTemporary] = {}
 
 
 class StoragePlan:
@@ -127,10 +167,15 @@ class StoragePlan:
         lets: names and values, outermost first, that sizes may speak of: those in scope where the
             call's arena is taken.
         stack_arenas: arrays that temporaries on the stack share, one a scope at most.
+        device_arenas: the call's in device memory, if any, and those of kernels.
+        device_arena: name of the allocation that a call takes its device memory with, None where
+            it needs none.
+        kernels: one a kernel, in program order.
     """
 
     __slots__ = (
         "arenas", "temporaries", "call_arena", "unplanned", "steps", "lets", "stack_arenas",
+        "device_arenas", "device_arena", "kernels",
     )
 
     def __init__(
@@ -149,6 +194,9 @@ class StoragePlan:
         self.steps = steps
         self.lets = lets
         self.stack_arenas: tuple[Arena, ...] = ()
+        self.device_arenas: tuple[Arena, ...] = ()
+        self.device_arena: str | None = None
+        self.kernels: tuple[KernelPlan, ...] = ()
 
     @property
     def alignment(self) -> int:

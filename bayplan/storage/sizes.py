@@ -10,6 +10,8 @@ from bayplan.analysis.monotonic import Monotonic, is_monotonic
 from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import (
+    cast,
+    const,
     constant_value,
     gt,
     int32,
@@ -17,11 +19,13 @@ from bayplan.ir.build import (
     le,
     logical_and,
     minimum,
+    mul,
     select,
     true,
 )
 from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
 from bayplan.ir.stmts import For, LetStmt
+from bayplan.ir.types import INT64
 from bayplan.ir.walk import free_variables, iterate, substitute
 from bayplan.storage.lives import Life
 from bayplan.storage.places import Place, outward
@@ -41,6 +45,12 @@ class SizesOutside:
     def __init__(self, outside: set[int]) -> None:
         self._outside = outside
         self._known: dict[tuple[Expr, Place, bool], tuple[Expr | None, bool]] = {}
+
+    def exact_extents_of(self, life: Life) -> tuple[Expr, ...] | None:
+        """As extents_of, where every loop in which intervals give only a bound is searched."""
+        found = [self._search_all(extent, life.place) for extent in life.node.extents]
+        extents = [e for e in found if e is not None]
+        return tuple(extents) if len(extents) == len(found) else None
 
     def extents_of(self, life: Life) -> tuple[Expr, ...] | None:
         """Extents that are enough for every time the allocation is made; None: not known."""
@@ -77,7 +87,7 @@ class SizesOutside:
             found: Expr | None = None
             if around.condition is not None:
                 found = self._known_outside(around.condition, around.outer)
-            elif type(around.node) is For and constant_value(around.node.extent) is None:
+            elif type(around.node) is For and _may_not_run(around.node):
                 found = self._known_outside(gt(around.node.extent, int32(0)), around.outer)
             if found is not None:
                 result = logical_and(result, found)
@@ -113,6 +123,41 @@ class SizesOutside:
             e = found
         return (None, None) if reads_memory(e) or not is_pure(e) else (e, last)
 
+    def _search_all(self, e: Expr, place: Place | None) -> Expr | None:
+        """The largest value over all loops around, searched for at the call where need be."""
+        bound: Expr | None = e
+        searched: list[_Searched] = []
+        for around in self._inside(place):
+            node = around.node
+            if node is None:
+                continue
+            if type(node) is LetStmt:
+                if not is_pure(node.value):
+                    if any(node.name in free_variables(x) for x in [e, *_ends(searched)]):
+                        return None
+                    continue
+                value = {node.name: node.value}
+                e = simplify(substitute(value, e))
+                for loop in searched:
+                    loop.low, loop.extent = (substitute(value, x) for x in (loop.low, loop.extent))
+                bound = None if bound is None else simplify(substitute(value, bound))
+                continue
+            assert type(node) is For
+            if bound is not None and node.name in free_variables(bound):
+                bound = _without(bound, around, False)[0]
+            in_ends = any(node.name in free_variables(x) for x in _ends(searched))
+            if not in_ends and node.name not in free_variables(e):
+                continue
+            found, is_bound = _without(e, around, False)
+            if in_ends or is_bound or found is None:
+                most = self.bound(node.extent, around.outer)
+                searched.append(_Searched(node.name, node.min, node.extent, most))
+            else:
+                e = found
+        if reads_memory(e) or not is_pure(e):
+            return None if bound is None or reads_memory(bound) else bound
+        return _nest(e, bound, searched) if searched else e
+
     def _known_outside(self, e: Expr, place: Place | None) -> Expr | None:
         """The same value outside; None where it changes in a loop."""
         for around in self._inside(place):
@@ -132,6 +177,41 @@ class SizesOutside:
                 break
             found.append(around)
         return found
+
+
+class _Searched:
+    """A loop that a largest value is searched for in; `most` is a bound of its extent."""
+
+    __slots__ = ("extent", "low", "most", "name")
+
+    def __init__(self, name: str, low: Expr, extent: Expr, most: Expr | None) -> None:
+        self.name = name
+        self.low = low
+        self.extent = extent
+        self.most = most
+
+
+def _ends(loops: list[_Searched]) -> list[Expr]:
+    return [e for loop in loops for e in (loop.low, loop.extent)]
+
+
+def _nest(e: Expr, bound: Expr | None, loops: list[_Searched]) -> Expr:
+    """The largest value over all of the loops, innermost first; the bound where they are long."""
+    count: Expr = const(INT64, 1)
+    for loop in loops:
+        if loop.most is not None:
+            count = mul(count, cast(INT64, loop.most))
+    few = true() if bound is None else le(count, _MOST_ITERATIONS)
+    for loop in loops:
+        extent = select(few, loop.extent, int32(0))
+        args = (StringImm(loop.name), loop.low, extent, e)
+        e = Call(e.type, "largest_over", args, CallKind.PURE_INTRINSIC)
+    return e if bound is None else select(few, minimum(e, bound), bound)
+
+
+def _may_not_run(loop: For) -> bool:
+    """Whether a loop may have no iterations; without blocks there is no launch to ask for."""
+    return constant_value(loop.extent) is None and not loop.kind.is_gpu
 
 
 def _without(e: Expr, around: Place, search: bool) -> tuple[Expr | None, bool]:

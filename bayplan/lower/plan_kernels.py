@@ -1,0 +1,322 @@
+"""Puts the temporaries of a kernel's blocks into one shared and one global allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from bayplan import settings
+from bayplan.analysis.simplify import simplify
+from bayplan.ir import build
+from bayplan.ir.errors import AllocationTooLarge, DeviceLimitError, ErrorSite
+from bayplan.ir.exprs import Call, CallKind, Expr, Variable
+from bayplan.ir.memory import MemoryType
+from bayplan.ir.stmts import Allocate, AssertStmt, For, Free, LetStmt, Stmt
+from bayplan.ir.types import INT64, UInt
+from bayplan.ir.walk import Rewriter, iterate
+from bayplan.lower.arena_aliases import point_into
+from bayplan.lower.context import Lowering
+from bayplan.lower.names import func_of_storage
+from bayplan.storage.block_arenas import (
+    BLOCK_ALIGNMENT,
+    BlockTemporary,
+    constant_bytes,
+    find_block_temporaries,
+    fit_shared,
+    plan_block,
+)
+from bayplan.storage.kernels import Kernel, around_blocks, is_kernel
+from bayplan.storage.plan import Arena, KernelPlan, KindChoice, PlannedTemporary
+from bayplan.storage.requests import align_up
+
+SHARED_BUDGET_BYTES: Final = 48 * 1024
+"""Shared memory of a block that temporaries of kind Auto may make it need; all devices have it."""
+
+_INT32_MAX: Final = 2**31 - 1
+_OF_BLOCK: Final = (MemoryType.GPUShared, MemoryType.Heap)
+
+
+def plan_kernels(stmt: Stmt, lowering: Lowering) -> Stmt:
+    """The statement in which temporaries of kernels are aliases; `lowering.kernels` has the tables.
+
+    A block's shared memory is one allocation under the loops over blocks; a single temporary in it
+    keeps its own name. What lives in global memory is a part of one allocation around the launch,
+    which has a slice for each block. Before the launch it is checked that the device has as much
+    shared memory as it asks for.
+
+    Order: after free_early; before plan_storage, which shares out what the launches need.
+    """
+    result: Stmt = _PlanKernels(lowering)(stmt)
+    return result
+
+
+class _PlanKernels(Rewriter):
+    """Walks the host's statements."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        super().__init__()
+        self.lowering = lowering
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def rewrite_For(self, node: For) -> Stmt:
+        if not is_kernel(node):
+            return self.rebuild(node)  # type: ignore[no-any-return]
+        planned = _OneKernel(node, self.lowering)
+        self.lowering.kernels.append(planned.plan)
+        return planned.run()
+
+
+class _OneKernel:
+    def __init__(self, node: For, lowering: Lowering) -> None:
+        self.lowering = lowering
+        self.kernel = kernel = Kernel(node)
+        self.plan = KernelPlan(
+            kernel.title,
+            tuple([loop.extent for loop in reversed(kernel.loops)]),
+            tuple([loop.extent for loop in reversed(kernel.threads)]),
+        )
+        self.temporaries = find_block_temporaries(node)
+        # What is bound and checked before the launch.
+        self.before: list[tuple[str, Expr] | AssertStmt] = []
+        self.offsets: dict[str, Expr] = {}
+        self.bytes: dict[str, Expr] = {}
+
+    def run(self) -> Stmt:
+        title = self.kernel.title
+        self._move_what_does_not_fit()
+        shared = [t for t in self.temporaries if t.kind is MemoryType.GPUShared]
+        device = [t for t in self.temporaries if t.kind is MemoryType.GPUGlobal]
+        if shared:
+            alone = shared[0].name if len(shared) == 1 else ""
+            self.plan.shared = self._arena(alone or f"{title}.shared_alloc", shared)
+            self._check_limit(shared, self.plan.shared)
+        if device:
+            self.plan.device = self._arena(f"{title}.global_alloc", device)
+        body = _Aliases(self)(self.kernel.body)
+        body = self._in_blocks(body, shared)
+        return self._around(around_blocks(self.kernel, body))
+
+    def _move_what_does_not_fit(self) -> None:
+        def is_free(name: str) -> bool:
+            choice = self.lowering.kinds.get(name)
+            return choice is None or choice.asked is not MemoryType.GPUShared
+
+        for moved, needed in fit_shared(self.temporaries, SHARED_BUDGET_BYTES, is_free):
+            why = (
+                f"the kernel {self.kernel.title} would need {needed} bytes of a block's shared "
+                f"memory, over the limit of {SHARED_BUDGET_BYTES}"
+            )
+            asked = self.lowering.kinds[moved.name].asked
+            self.lowering.kinds[moved.name] = KindChoice(asked, why)
+            self.lowering.warnings.append(f"{moved.name}: asked {asked.name}, got Heap: {why}")
+
+    # Arenas.
+
+    def _arena(self, wanted: str, temporaries: Sequence[BlockTemporary]) -> Arena:
+        name = wanted
+        if wanted != temporaries[0].name:
+            name = self.lowering.unique_name(wanted)
+        arena = plan_block(name, temporaries, bool(settings.value("STORAGE_PLAN")))
+        arena.kernel = self.kernel.title
+        for member in arena.temporaries:
+            self.plan.members[member.name] = member
+        self._measure(arena)
+        return arena
+
+    def _measure(self, arena: Arena) -> None:
+        """Finds the bytes of an arena and the offsets in it, bound before the launch."""
+        members = arena.temporaries
+        if arena.placement is None:
+            assert arena.offsets is not None and arena.bytes is not None
+            self.bytes[arena.name] = build.const(INT64, arena.bytes)
+            for member, offset in zip(members, arena.offsets, strict=True):
+                self.offsets[member.name] = build.const(INT64, offset)
+            return
+        sizes = [self._size(member) for member in members]
+        if len(members) == 1:
+            self.bytes[arena.name] = sizes[0]
+            self.offsets[members[0].name] = build.const(INT64, 0)
+            return
+        target = arena.placement
+        placed = Call(INT64, "place_storage", tuple(sizes), CallKind.INTRINSIC, target)
+        total = self._let(f"{arena.name}.bytes", placed)
+        site = ErrorSite(
+            AllocationTooLarge,
+            f"the temporaries of the kernel {self.kernel.title} together need more than "
+            "2^63 - 1 bytes",
+            self.lowering.where(self.lowering.outputs[0]) if self.lowering.outputs else None,
+        )
+        self.before.append(AssertStmt(build.ge(total, 0), site, ()))
+        self.bytes[arena.name] = total
+        for i, member in enumerate(members):
+            place = Call(INT64, "placed_offset", (build.int32(i),), CallKind.INTRINSIC, target)
+            self.offsets[member.name] = self._let(f"{member.name}.offset", place)
+
+    def _size(self, member: PlannedTemporary) -> Expr:
+        element = member.type.bytes()
+        known = constant_bytes(member.type, member.extents, member.padding)
+        if known is not None:
+            size: Expr = build.const(INT64, known)
+            return build.select(member.condition, size, build.const(INT64, 0))
+        args = (build.int32(element), build.int32(member.padding), *member.extents)
+        needed = Call(INT64, "size_in_bytes", args, CallKind.INTRINSIC)
+        size = build.select(member.condition, needed, build.const(INT64, 0))
+        size = self._let(f"{member.name}.bytes", size)
+        limit = build.const(INT64, (_INT32_MAX - member.padding) * element)
+        site = ErrorSite(
+            AllocationTooLarge,
+            f"{member.name} needs {{0}} bytes ({{1}} elements); "
+            "32-bit indices reach {2} elements",
+            self.lowering.where(func_of_storage(member.name, self.lowering)),
+        )
+        told = (size, build.div(size, element), build.int32(_INT32_MAX))
+        self.before.append(AssertStmt(build.le(size, limit), site, told))
+        return size
+
+    def _let(self, wanted: str, value: Expr) -> Expr:
+        if build.constant_value(value) is not None or type(value) is Variable:
+            return value
+        name = self.lowering.unique_name(wanted)
+        self.before.append((name, value))
+        return Variable(value.type, name)
+
+    def _check_limit(self, shared: Sequence[BlockTemporary], arena: Arena) -> None:
+        """The launch needs no more shared memory than the device's blocks have."""
+        total = self.bytes[arena.name]
+        limit = Call(INT64, "device_shared_limit", (), CallKind.INTRINSIC)
+        parts, told = [], [total, limit]
+        for t in shared:
+            known = constant_bytes(t.node.type, t.node.extents, t.node.padding)
+            if known is not None:
+                parts.append(f"{t.name} {known}")
+                continue
+            told.append(self._known_size(t.name))
+            parts.append(f"{t.name} {{{len(told) - 1}}}")
+        func = func_of_storage(shared[0].name, self.lowering)
+        site = ErrorSite(
+            DeviceLimitError,
+            f"the kernel {self.kernel.title} needs {{0}} bytes of a block's shared memory, but "
+            f"the device has {{1}}; it holds {', '.join(parts)}",
+            self.lowering.where(func),
+        )
+        self.before.append(AssertStmt(build.le(total, limit), site, tuple(told)))
+
+    def _known_size(self, name: str) -> Expr:
+        """The size of a member as it was bound; of a single one it is the arena's."""
+        for item in self.before:
+            if not isinstance(item, AssertStmt) and item[0].startswith(f"{name}.bytes"):
+                return Variable(INT64, item[0])
+        return self.bytes[name]
+
+    # The statement.
+
+    def _in_blocks(self, body: Stmt, shared: Sequence[BlockTemporary]) -> Stmt:
+        """What each block does, within its memory."""
+        if self.plan.device is not None:
+            begin = build.mul(self.kernel.block(), self._slice())
+            body = LetStmt(self.slice_begin, begin, body)
+        arena = self.plan.shared
+        if arena is None:
+            return body
+        if arena.name == arena.temporaries[0].name:
+            node = shared[0].node
+            return Allocate(
+                node.name, node.type, MemoryType.GPUShared, node.extents, node.condition,
+                node.padding, body, arena.alignment,
+            )
+        return Allocate(
+            arena.name, UInt(8), MemoryType.GPUShared, (self.bytes[arena.name],),
+            _any_needed(arena), 0, body, arena.alignment,
+        )
+
+    @property
+    def slice_begin(self) -> str:
+        """The name of where the slice of a block begins."""
+        return f"{self.kernel.title}.slice"
+
+    def _slice(self) -> Expr:
+        """The bytes from the slice of one block to that of the next."""
+        assert self.plan.device is not None
+        size = self.bytes[self.plan.device.name]
+        known = build.constant_value(size)
+        if known is not None:
+            return build.const(INT64, align_up(int(known), BLOCK_ALIGNMENT))
+        unit = BLOCK_ALIGNMENT
+        return build.mul(build.div(size + (unit - 1), unit), unit)
+
+    def _around(self, launch: Stmt) -> Stmt:
+        arena = self.plan.device
+        result = launch
+        if arena is not None:
+            size = simplify(build.mul(self.kernel.blocks(), self._slice()))
+            needed = _any_needed(arena)
+            result = Allocate(
+                arena.name, UInt(8), MemoryType.GPUGlobal, (size,), needed, 0, result,
+                BLOCK_ALIGNMENT,
+            )
+            slab = PlannedTemporary(
+                arena.name, UInt(8), (simplify(self.kernel.blocks()),), 0, needed,
+                MemoryType.GPUGlobal, (0, 0), (),
+            )
+            slab.slots_of = arena.name
+            self.plan.slab = slab
+        for item in reversed(self.before):
+            if isinstance(item, AssertStmt):
+                result = build.block([item, result])
+            else:
+                result = LetStmt(item[0], item[1], result)
+        return result
+
+
+def _any_needed(arena: Arena) -> Expr:
+    if arena.placement is not None:
+        return build.true()  # its bytes are 0 then
+    needed: Expr = build.false()
+    for member in arena.temporaries:
+        needed = build.logical_or(needed, member.condition)
+    return needed
+
+
+class _Aliases(Rewriter):
+    """Makes the allocations in a kernel aliases where they stand."""
+
+    def __init__(self, planned: _OneKernel) -> None:
+        super().__init__()
+        self.planned = planned
+        self.members = planned.plan.members
+        self.of_block = {
+            node.name
+            for node in iterate(planned.kernel.body)
+            if isinstance(node, Allocate) and node.memory_type in _OF_BLOCK
+        }
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def rewrite_Free(self, node: Free) -> Stmt:
+        # Memory is a block's until it ends.
+        return build.nothing() if node.name in self.of_block else node
+
+    def rewrite_Allocate(self, node: Allocate) -> Stmt:
+        member = self.members.get(node.name)
+        body = self(node.body)
+        if member is None:
+            return body if node.memory_type in _OF_BLOCK else node.with_body(body)
+        if member.arena == member.name:
+            return body  # type: ignore[no-any-return]
+        offset = self.planned.offsets[node.name]
+        if member.kind is MemoryType.GPUGlobal:
+            offset = build.add(Variable(INT64, self.planned.slice_begin), offset)
+        return Allocate(
+            node.name, node.type, member.kind, node.extents, node.condition, node.padding, body,
+            member_alignment(self.planned.plan, member), point_into(member.arena, offset),
+        )
+
+
+def member_alignment(plan: KernelPlan, member: PlannedTemporary) -> int:
+    """Bytes that the address of an alias is a multiple of."""
+    arena = plan.shared if member.kind is MemoryType.GPUShared else plan.device
+    assert arena is not None
+    return arena.alignment_of(member.group)
