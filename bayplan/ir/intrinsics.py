@@ -101,6 +101,7 @@ DEVICE: Final[dict[str, str]] = {
     "device_copy_out": "(name): int32, the host's bytes become true",
     "device_written": "(name): int32, the device's bytes are newer from here on",
     "host_written": "(name): int32, the host's bytes are newer from here on",
+    "device_shared_limit": "(): int64, the most bytes of shared memory that a block may ask for",
 }
 """Calls of kind INTRINSIC about devices; the name is a StringImm."""
 

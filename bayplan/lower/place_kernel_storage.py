@@ -1,4 +1,4 @@
-"""Decides where the temporaries of kernels live: in registers, a block's shared or global memory."""
+"""Decides where temporaries of kernels live: in registers, in shared or in global memory."""
 
 from __future__ import annotations
 
