@@ -41,6 +41,9 @@ class _Statements:
     def __init__(self, root: Stmt) -> None:
         self.used: set[str] = set()
         self.shadowed = _names_bound_twice(root)
+        # What is known where a kernel begins, None outside of kernels; and the names bound in it.
+        self._at_launch: Facts | None = None
+        self._in_kernel: set[str] = set()
 
     def run(self, s: Any, facts: Facts) -> Stmt:
         method = _METHODS.get(type(s))
@@ -64,7 +67,12 @@ class _Statements:
         """The facts without anything about an outer variable of the same name."""
         return Facts() if name in self.shadowed else facts
 
+    def _bind(self, name: str) -> None:
+        if self._at_launch is not None:
+            self._in_kernel.add(name)
+
     def let(self, s: LetStmt, facts: Facts) -> Stmt:
+        self._bind(s.name)
         value = simplifier_of(facts)(s.value)
         outer = self._inside(facts, s.name)
         harmless = free_variables(value).isdisjoint(self.shadowed)
@@ -95,13 +103,23 @@ class _Statements:
         return LetStmt(s.name, value, body)
 
     def loop(self, s: For, facts: Facts) -> Stmt:
+        if s.kind is ForKind.GPUBlock and self._at_launch is None:
+            self._at_launch = facts
+            result = self._iterations(s, facts)
+            self._at_launch = None
+            self._in_kernel = set()
+            return result
+        return self._iterations(s, facts)
+
+    def _iterations(self, s: For, facts: Facts) -> Stmt:
         minimum = simplifier_of(facts)(s.min)
-        extent = simplifier_of(facts)(s.extent)
+        extent = self._extent(s, facts)
         _, longest = range_of(extent, facts)
         if longest is not None and longest <= 0:
             return nothing()
         if is_one(extent) and s.kind in _SINGLE_RUN:
             return self.let(LetStmt(s.name, minimum, s.body), facts)
+        self._bind(s.name)
         inner = self._inside(facts, s.name).loop(s.name, minimum, extent)
         before = s.name in self.used
         body = self.run(s.body, inner)
@@ -114,6 +132,18 @@ class _Statements:
         if minimum is s.min and extent is s.extent and body is s.body:
             return s
         return For(s.name, minimum, extent, s.kind, s.partition, body)
+
+    def _extent(self, s: For, facts: Facts) -> Expr:
+        """The extent of a loop.
+
+        The grid of a kernel is known where it is launched, and the extents of its stretches stay
+        the same whatever is known further in.
+        """
+        at_launch = self._at_launch
+        if at_launch is not None and s.kind.is_gpu:
+            if free_variables(s.extent).isdisjoint(self._in_kernel):
+                facts = at_launch
+        return simplifier_of(facts)(s.extent)
 
     def branch(self, s: IfThenElse, facts: Facts) -> Stmt:
         condition = simplifier_of(facts)(s.condition)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from bayplan.ir import exprs, stmts
 from bayplan.ir.errors import InternalError
@@ -27,8 +27,11 @@ from bayplan.ir.stmts import (
     Store,
 )
 
-STAGES: Final = ("scheduled", "flattened", "unrolled", "vectorized", "final")
-"""Each stage keeps the rules of those before it; variables are defined from "flattened" on."""
+STAGES: Final = ("scheduled", "flattened", "unrolled", "vectorized", "kernels", "final")
+"""Each stage keeps the rules of those before it; variables are defined from "flattened" on.
+
+From "kernels" on every kernel has the form that `ir.verify_kernels` states.
+"""
 
 # Node class -> the stages in which it is legal: from, up to and including.
 _STATEMENT_STAGES: Final[dict[type, tuple[str, str]]] = {
@@ -72,10 +75,11 @@ class _Verifier:
         self._scope: dict[str, int] = {}
         self._allocated: dict[str, int] = {}
         self._path: list[str] = []
+        self._in_kernel = False
         # Expressions found sound, with the free variables that still have to be in scope.
         self._sound: set[Expr] = set()
 
-    def _fail(self, rule: str, node: Any) -> None:
+    def _fail(self, rule: str, node: Any) -> NoReturn:
         text = str(node)
         if len(text) > 400:
             text = text[:400] + " ..."
@@ -130,6 +134,18 @@ class _Verifier:
             self.expression(e)
             if e.type.kind != "int" or e.type.lane_count != 1:
                 self._fail("a loop's range is a scalar integer", e)
+        is_kernel = s.kind is ForKind.GPUBlock and self._stage >= STAGES.index("kernels")
+        if is_kernel and not self._in_kernel:
+            from bayplan.ir.verify_kernels import verify_kernel
+
+            verify_kernel(s, self._fail)
+            self._in_kernel = True
+            self._inside(s)
+            self._in_kernel = False
+        else:
+            self._inside(s)
+
+    def _inside(self, s: For) -> None:
         self._path.append(f"for {s.name}")
         self._bind(s.name, s.body)
         self._path.pop()

@@ -7,14 +7,16 @@ from bayplan.analysis.interval import Interval
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.exprs import Expr, Variable
-from bayplan.ir.memory import MemoryType
-from bayplan.ir.stmts import Realize, Stmt
+from bayplan.ir.memory import ForKind, MemoryType
+from bayplan.ir.stmts import For, Realize, Stmt
 from bayplan.ir.walk import iterate
 from bayplan.language.parameter import Parameter
 from bayplan.lower.context import Lowering
 from bayplan.lower.scoped import ScopedRewriter, strip_likely
 
 _SMALL_AUTO_BYTES = 1024
+_OF_THREAD_BYTES = 4096
+"""The same inside a thread of a GPU, where only an array of constant size is the thread's own."""
 _CONSTANT_KINDS = (MemoryType.Register, MemoryType.Stack, MemoryType.GPUShared)
 
 
@@ -23,6 +25,7 @@ def bound_small_allocations(stmt: Stmt, lowering: Lowering) -> Stmt:
 
     Temporaries asked to be in registers, on the stack or in shared memory take any constant
     bound; those of kind Auto only if the whole stays small, as the bound may be more than needed.
+    Inside threads of a GPU small is larger.
 
     Order: before flatten_storage, so that the strides become constants too.
     """
@@ -30,6 +33,15 @@ def bound_small_allocations(stmt: Stmt, lowering: Lowering) -> Stmt:
 
 
 class _BoundSmall(ScopedRewriter):
+    _in_thread = False
+
+    def rewrite_For(self, node: For) -> Stmt:
+        saved = self._in_thread
+        self._in_thread = saved or node.kind in (ForKind.GPUThread, ForKind.GPULane)
+        result = super().rewrite_For(node)
+        self._in_thread = saved
+        return result
+
     def rewrite_Realize(self, node: Realize) -> Stmt:
         body = self(node.body)
         bounds = node.bounds
@@ -50,7 +62,8 @@ class _BoundSmall(ScopedRewriter):
                 return node.bounds
             extents.append(found)
             total *= int(build.constant_value(found) or 0)
-        if node.memory_type is MemoryType.Auto and total > _SMALL_AUTO_BYTES:
+        most = _OF_THREAD_BYTES if self._in_thread else _SMALL_AUTO_BYTES
+        if node.memory_type is MemoryType.Auto and total > most:
             return node.bounds
         if extents == [extent for _, extent in node.bounds]:
             return node.bounds

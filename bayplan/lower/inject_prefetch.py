@@ -11,7 +11,7 @@ from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import add, conjunction, ge, is_const, le, logical_and, sub, var
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr
-from bayplan.ir.stmts import LetStmt, Prefetch, Realize, Stmt
+from bayplan.ir.stmts import For, LetStmt, Prefetch, Realize, Stmt
 from bayplan.ir.walk import Rewriter
 from bayplan.language.parameter import Parameter
 from bayplan.language.schedule import PrefetchBoundStrategy, PrefetchDirective
@@ -19,7 +19,7 @@ from bayplan.lower.context import Lowering
 
 
 def inject_prefetch(stmt: Stmt, lowering: Lowering) -> Stmt:
-    """Gives each Prefetch its bounds, or removes it where nothing is read.
+    """Gives each Prefetch its bounds, or removes it where nothing is read, and in kernels.
 
     Order: after fold_storage, so that the storage that is left is known.
     """
@@ -33,6 +33,7 @@ class _InjectPrefetch(Rewriter):
         super().__init__()
         self._lowering = lowering
         self._stored: dict[str, Box] = {}
+        self._in_kernel = False
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -48,8 +49,20 @@ class _InjectPrefetch(Rewriter):
             self._stored[node.name] = saved
         return Realize(node.name, node.types, node.memory_type, node.bounds, node.condition, body)
 
+    def rewrite_For(self, node: For) -> Stmt:
+        saved = self._in_kernel
+        self._in_kernel = saved or node.kind.is_gpu
+        body = self(node.body)
+        self._in_kernel = saved
+        if body is node.body:
+            return node
+        return For(node.name, node.min, node.extent, node.kind, node.partition, body)
+
     def rewrite_Prefetch(self, node: Prefetch) -> Stmt:
         body = self(node.body)
+        if self._in_kernel:
+            # Blocks and threads hide what memory takes.
+            return body
         directive = node.source
         if not isinstance(directive, PrefetchDirective):
             return Prefetch(node.name, node.types, node.bounds, node.condition, node.source, body)

@@ -112,7 +112,8 @@ class _Partition:
     def run(self, s: Any, facts: Facts) -> Stmt:
         cls = type(s)
         if cls is For:
-            return self.loop(s, facts)
+            # A kernel has one body for all of its blocks and threads.
+            return s if s.kind.is_gpu else self.loop(s, facts)
         if cls is LetStmt:
             inner = facts.let(s.name, s.value)
             body = self.run(s.body, inner)

@@ -22,6 +22,8 @@ Pass = Callable[[Stmt, Lowering], Stmt]
 # Each line names a module of this package and the function of the same name in it. A name may
 # stand more than once.
 BEFORE_READABLE: Final = (
+    # Order: on the loops as the user wrote them.
+    "check_gpu_loops",
     # Order: before add_parameter_checks, whose ranges hold for the conditions too.
     "add_requirements",
     # Order: ahead of all analyses, so that bounds know the ranges of parameters.
@@ -112,6 +114,7 @@ _STAGE_AFTER: Final = {
     "flatten_storage": "flattened",
     "unroll_loops": "unrolled",
     "vectorize_loops": "vectorized",
+    "normalize_kernels": "kernels",
 }
 
 
