@@ -1,4 +1,4 @@
-"""CUDA C++, which nvrtc compiles at run time; or a C++ compiler, with `emulated_cuda.h`."""
+"""CUDA C++, which nvrtc compiles at run time; or a C++ compiler, with `emulated_cuda.hpp`."""
 
 from __future__ import annotations
 
@@ -116,6 +116,11 @@ class CUDA(DeviceLanguage):
 
     def compare_and_swap(self, unit: DeviceUnit, width: int, space: str) -> str:
         return "bp_swap"
+
+
+def read_emulation() -> str:
+    """What stands before kernels that a C++ compiler of the host compiles."""
+    return Path(__file__).with_name("emulated_cuda.hpp").read_text()
 
 
 register(CUDA())

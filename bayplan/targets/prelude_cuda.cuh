@@ -1,6 +1,6 @@
 /* The C types and macros that the kernels are written with. */
 #if defined(BP_EMULATED)
-/* emulated_cuda.h comes before this file. */
+/* emulated_cuda.hpp comes before this file. */
 #elif defined(__CUDACC_RTC__)
 typedef signed char int8_t;
 typedef unsigned char uint8_t;

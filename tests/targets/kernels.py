@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from bayplan.lower.program import Argument, LoweredProgram
 from bayplan.targets.c import Emission
 from bayplan.targets.c_stmts import StatementWriter
 from bayplan.targets.c_writer import Binding, Writer
+from bayplan.targets.cuda import read_emulation
 from bayplan.targets.kernels import Kernel, write_kernel
 from tests.targets.interpret import evaluate
 
@@ -174,7 +178,7 @@ class OpenCLDevice:
             buffers[ir_name] = (cl.Buffer(self.context, flags, hostbuf=data), data, offset)
             args += [buffers[ir_name][0], np.int64(offset)]
         for _, c_type, text in kernel.scalars:
-            args.append(_NUMPY[c_type](eval(text.replace("(uint8_t)", ""), {}, dict(values))))
+            args.append(_NUMPY[c_type](_value(text, values)))
         if kernel.dynamic:
             assert kernel.shared is not None
             args.append(cl.LocalMemory(_evaluate(kernel.shared, values)))
@@ -193,6 +197,114 @@ class OpenCLDevice:
         return result
 
 
+class Emulation:
+    """The host's C++ compiler with the emulation of CUDA before the kernels.
+
+    Args:
+        folder: for files.
+        flags: more flags of the compiler.
+        compiler: g++ or clang++.
+    """
+
+    def __init__(self, folder: Path, flags: Sequence[str] = (), compiler: str = "g++") -> None:
+        self.folder = folder
+        self.flags = [*flags]
+        self.compiler = compiler
+
+    def build(self, program: Program) -> Path:
+        """A program that runs the kernel with memories from files and scalars given as text."""
+        kernel = program.kernel
+        text = self.folder / "kernels.cpp"
+        text.write_text(read_emulation() + program.text + _main(program))
+        out = self.folder / "program"
+        done = subprocess.run(
+            [self.compiler, "-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *self.flags,
+             str(text), "-o", str(out), "-lm"],
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{kernel.name}: {done.stderr[-4000:]}"
+        return out
+
+    def start(
+        self, program: Program, arrays: dict[str, Any], values: dict[str, Any] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Builds and runs the kernel; what the process says."""
+        values = values or {}
+        kernel = program.kernel
+        built = self.build(program)
+        for i, (_, ir_name) in enumerate(kernel.memories):
+            (self.folder / f"{i}.bin").write_bytes(arrays[ir_name].tobytes())
+        shared = 0
+        if kernel.dynamic:
+            assert kernel.shared is not None
+            shared = _evaluate(kernel.shared, values)
+        numbers = [*program.size(kernel.blocks, values), *program.size(kernel.threads, values),
+                   shared]
+        sizes = [arrays[ir_name].nbytes for _, ir_name in kernel.memories]
+        scalars = [repr(_value(text, values)) for _, _, text in kernel.scalars]
+        return subprocess.run(
+            [str(built), str(self.folder), *[str(n) for n in (*numbers, *sizes)], *scalars],
+            capture_output=True, text=True, check=False, timeout=300,
+        )
+
+    def run(
+        self, program: Program, arrays: dict[str, Any], values: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Builds and runs the kernel; the arrays as it leaves them."""
+        done = self.start(program, arrays, values)
+        assert done.returncode == 0, done.stderr[-4000:]
+        result = {}
+        for i, (_, ir_name) in enumerate(program.kernel.memories):
+            array = arrays[ir_name]
+            raw = np.fromfile(self.folder / f"{i}.bin", np.uint8)
+            result[ir_name] = raw.view(array.dtype).reshape(array.shape)
+        return result
+
+
+def _main(program: Program) -> str:
+    """A main function that reads memories from files, and writes them back."""
+    kernel = program.kernel
+    lines = ["", "int main(int argc, char **argv) {", "    (void)argc;", "    char why[300];",
+             "    bp_emulated_launch launch = {};",
+             "    for (int k = 0; k < 3; k++) {",
+             "        launch.blocks[k] = atoll(argv[2 + k]);",
+             "        launch.threads[k] = atoll(argv[5 + k]);", "    }",
+             "    launch.shared_bytes = (uint64_t)atoll(argv[8]);",
+             "    const int64_t offset = 0;", "    (void)offset;",
+             "    const void *given[100];", "    launch.parameters = given;",
+             "    int n = 0, at = 9;", "    (void)n, (void)at;", "    char path[400];",
+             "    (void)path;"]
+    for i, _ in enumerate(kernel.memories):
+        lines += [
+            f"    const size_t bytes{i} = (size_t)atoll(argv[at++]);",
+            f"    uint8_t *memory{i} = (uint8_t *)malloc(bytes{i});",
+            f'    snprintf(path, sizeof path, "%s/{i}.bin", argv[1]);',
+            f'    FILE *file{i} = fopen(path, "rb");',
+            f"    if (fread(memory{i}, 1, bytes{i}, file{i}) != bytes{i}) return 3;",
+            f"    fclose(file{i});",
+            f"    given[n++] = &memory{i}, given[n++] = &offset;",
+        ]
+    for name, c_type, _ in kernel.scalars:
+        read = "atof" if c_type in ("float", "double") else "atoll"
+        lines += [f"    const {c_type} {name}_value = ({c_type}){read}(argv[at++]);",
+                  f"    given[n++] = &{name}_value;"]
+    lines += ["    launch.parameter_count = n;",
+              "    if (BP_MODULE_TABLE[0].run(&launch, why, sizeof why) < 0) {",
+              '        fprintf(stderr, "%s\\n", why);', "        return 2;", "    }"]
+    for i, _ in enumerate(kernel.memories):
+        lines += [f'    snprintf(path, sizeof path, "%s/{i}.bin", argv[1]);',
+                  f'    file{i} = fopen(path, "wb");',
+                  f"    fwrite(memory{i}, 1, bytes{i}, file{i});", f"    fclose(file{i});",
+                  f"    free(memory{i});"]
+    return "\n".join([*lines, "    return 0;", "}", ""])
+
+
+def _value(text: str, values: dict[str, Any]) -> Any:
+    """A scalar's value; the host's text of it is a name or as good as Python."""
+    value = eval(text.replace("(uint8_t)", ""), {}, dict(values))
+    return int(value) if isinstance(value, bool) else value
+
+
 _NUMPY = {
     "int8_t": np.int8, "uint8_t": np.uint8, "int16_t": np.int16, "uint16_t": np.uint16,
     "int32_t": np.int32, "uint32_t": np.uint32, "int64_t": np.int64, "uint64_t": np.uint64,
@@ -200,6 +312,6 @@ _NUMPY = {
 }  # fmt: skip
 
 __all__ = [
-    "CUDA", "OPENCL", "UINT64", "OpenCLDevice", "Program", "UInt", "alias", "barrier", "block_id",
+    "CUDA", "OPENCL", "UINT64", "Emulation", "OpenCLDevice", "Program", "UInt", "alias", "barrier", "block_id",
     "blocks", "shared", "stretch", "thread_id",
 ]  # fmt: skip
