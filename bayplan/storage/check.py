@@ -17,7 +17,7 @@ from bayplan.storage.check_in_output import InOutput
 from bayplan.storage.check_in_place import InPlace
 from bayplan.storage.check_numbers import Numbers, most, with_slot
 from bayplan.storage.check_relations import Place, Relations
-from bayplan.storage.check_samples import find_samples
+from bayplan.storage.check_samples import find_samples, refuses_all
 from bayplan.storage.check_walk import Use, Walk
 
 _DEFAULT_WORKERS: Final = 2
@@ -46,9 +46,14 @@ def check_storage(
     if not any(use.arena for use in walk.uses):
         return
     samples = _Samples(stmt)
-    _Check(stmt, walk, samples, values, workers).run()
-    if values is None and any(use.parallel_loops() for use in walk.uses if use.arena):
-        _Check(stmt, walk, samples, None, _MANY_WORKERS).run()
+    try:
+        _Check(stmt, walk, samples, values, workers).run()
+        if values is None and any(use.parallel_loops() for use in walk.uses if use.arena):
+            _Check(stmt, walk, samples, None, _MANY_WORKERS).run()
+    except PlanError:
+        # What no call comes to needs no proof, and could not be tried.
+        if samples() or not refuses_all(stmt):
+            raise
 
 
 class _Samples:
@@ -75,6 +80,11 @@ class _Range:
         self.end = end
         self.place = place
         self.kept = use.kept()
+
+    @property
+    def constant(self) -> bool:
+        """Whether it begins at a known byte, in all calls that matter."""
+        return self.place is None or self.place.constant
 
     def describe(self, walk: Walk) -> str:
         first, end = self.kept
@@ -171,7 +181,7 @@ class _Check:
         if use.parallel_loops() and place.slice_bytes is None:
             raise self._shared_by_workers(use)
         self.relations.check_place(use, place)
-        return _Range(use, 0, 0, place)
+        return _Range(use, place.index if place.constant else 0, 0, place)
 
     def _number_range(self, use: Use, arena_bytes: int | None) -> _Range | None:
         assert use.offset is not None
@@ -239,11 +249,11 @@ class _Check:
                 and first.place.index == second.place.index
             )
         elif first.place is None and second.place is None:
-            if first.end <= second.begin or second.end <= first.begin:
-                return
             same = first.begin == second.begin
         else:
-            same = False
+            same = first.constant and second.constant and first.begin == second.begin
+        if not same and self._lie_apart(first, second):
+            return
         why = "they do not begin at the same byte"
         if same:
             why = self.in_place.why_not(first.use, second.use)
@@ -255,3 +265,15 @@ class _Check:
             f"{first.describe(self.walk)}; and {second.describe(self.walk)}. "
             f"One does not replace the other in place: {why}"
         )
+
+    def _lie_apart(self, first: _Range, second: _Range) -> bool:
+        """Whether the one that begins before the other ends there, if that is known of both.
+
+        How long one is of which only the place is known is tried in sample calls.
+        """
+        if not (first.constant and second.constant):
+            return False
+        low, high = (first, second) if first.begin < second.begin else (second, first)
+        if low.place is None:
+            return low.end <= high.begin
+        return self.relations.fits(low.use, high.begin - low.begin)

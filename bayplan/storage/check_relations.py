@@ -39,6 +39,11 @@ class Place:
         self.index = index
         self.slice_bytes = slice_bytes
 
+    @property
+    def constant(self) -> bool:
+        """Whether it is at the same offset in all calls, for all workers."""
+        return self.placement is None and self.slice_bytes is None
+
 
 class Relations:
     """Proofs about placements of one statement."""
@@ -208,6 +213,19 @@ class Relations:
                         )
             except Unknown:
                 continue
+
+    def fits(self, use: Use, given: int) -> bool:
+        """Whether the alias takes at most so many bytes, in the samples that it is known in."""
+        tried = False
+        for numbers in self._find_samples():
+            try:
+                for loops in most(numbers.iterations(use)):
+                    if numbers.bytes_of(use.node, use.scope, loops) > given:
+                        return False
+                    tried = True
+            except Unknown:
+                continue
+        return tried
 
     def ordered(self, a: Place, b: Place) -> bool:
         """Whether a path joins the two in each relation, and they count as alive together."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any, Final
 
 from bayplan.analysis.evaluate import Number, Unknown
 from bayplan.analysis.linear import is_index_type, linear_of
 from bayplan.analysis.simplify import simplify
+from bayplan.ir import build
 from bayplan.ir.exprs import EQ, GE, GT, LE, LT, And, Cast, Expr, Variable
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
@@ -226,8 +228,26 @@ def _draw_values(
     return values
 
 
+def refuses_all(stmt: Stmt) -> bool:
+    """Whether a check at the begin of the program is shown to fail in all calls."""
+    return any(
+        build.is_zero(simplify(_expand(condition, scope, {}))) for condition, scope in _checks(stmt)
+    )
+
+
 def _find_refusal(stmt: Stmt, numbers: Numbers) -> tuple[Expr, Scope | None] | None:
     """A check at the begin of the program that fails, as far as that can be told."""
+    for condition, scope in _checks(stmt):
+        try:
+            if not numbers.value(condition, scope):
+                return condition, scope
+        except Unknown:
+            continue
+    return None
+
+
+def _checks(stmt: Stmt) -> Iterator[tuple[Expr, Scope | None]]:
+    """What the program asserts before it computes anything, in order."""
     scope: Scope | None = None
     node: Node = stmt
     while True:
@@ -238,15 +258,8 @@ def _find_refusal(stmt: Stmt, numbers: Numbers) -> tuple[Expr, Scope | None] | N
             node = node.body
         elif isinstance(node, Block):
             for part in node.stmts[:-1]:
-                if isinstance(part, AssertStmt) and _fails(part, scope, numbers):
-                    return part.condition, scope
+                if isinstance(part, AssertStmt):
+                    yield part.condition, scope
             node = node.stmts[-1]
         else:
-            return None
-
-
-def _fails(check: AssertStmt, scope: Scope | None, numbers: Numbers) -> bool:
-    try:
-        return not numbers.value(check.condition, scope)
-    except Unknown:
-        return False
+            return

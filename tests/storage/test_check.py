@@ -92,6 +92,25 @@ def test_one_statement_that_reads_one_and_writes_the_other_needs_both() -> None:
         check_storage(arena(1024, alias("a", 128, 0, alias("b", 128, 508, body))))
 
 
+@pytest.mark.parametrize("other", [4, minimum(var("m"), 4)], ids=["number", "bound"])
+def test_sizes_of_which_only_a_bound_is_known_may_have_constant_offsets(other: int | Expr) -> None:
+    i = var("i")
+
+    def body(extent: Expr, offset: int) -> Stmt:
+        inner = block([loop("i", 1, Store("b", load("a", 3 - i), i)), copy("out", "b", int32(0))])
+        inside = block([fill("a", int32(0)), alias("b", other, offset, inner)])
+        return arena(64, alias("a", extent, 0, block([inside, copy("out", "a", int32(0))])))
+
+    for offset in (16, 20, 48):
+        check_storage(body(minimum(var("n"), 4), offset))
+    for extent, offset in ((minimum(var("n"), 5), 16), (minimum(var("n"), 4), 12)):
+        with pytest.raises(PlanError, match="given to two temporaries at once"):
+            check_storage(body(extent, offset))
+    with pytest.raises(PlanError, match="given to two temporaries at once"):
+        # How many there are cannot be tried.
+        check_storage(body(minimum(load("table", int32(0), INT32), 4), 16))
+
+
 def test_what_is_allocated_outside_a_loop_is_kept_for_all_of_it() -> None:
     i = var("i")
     inner = alias("b", 1, 0, block([fill("b", int32(0)), copy("out", "b", int32(0))]))

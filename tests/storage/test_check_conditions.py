@@ -12,10 +12,10 @@ import pytest
 
 import bayplan as hl
 from bayplan.ir.build import eq, le, logical_and, lt, maximum, minimum, true
-from bayplan.ir.errors import PlanError
+from bayplan.ir.errors import BoundsError, ErrorSite, PlanError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.node import compilation
-from bayplan.ir.stmts import Block, IfThenElse, Stmt, Store
+from bayplan.ir.stmts import AssertStmt, Block, IfThenElse, LetStmt, Stmt, Store
 from bayplan.language.target import get_host_target
 from bayplan.lower.pipeline import lower
 from bayplan.reference import evaluate
@@ -151,6 +151,23 @@ def test_distances_are_those_of_the_condition_in_other_calls() -> None:
 def test_other_distances_are_refused(read: Expr) -> None:
     with pytest.raises(PlanError, match=REFUSED + "out is stored at i, a is read at"):
         check_storage(shifted(read))
+
+
+# Programs that no call comes to.
+
+
+def test_a_program_that_refuses_all_calls_destroys_nothing() -> None:
+    twice = block([loop("i", N, copy("out", "a", I))] * 2)
+    needed = (N + 2) // 3 * 3 + 1
+
+    def checked_first(condition: Expr) -> Stmt:
+        check = AssertStmt(le(var("needed"), condition), ErrorSite(BoundsError, "no"))
+        return LetStmt("needed", needed, block([check, program(twice, NO_SQUARE)]))
+
+    check_storage(checked_first(N))
+    for condition in (N + 2, M):
+        with pytest.raises(PlanError, match=REFUSED):
+            check_storage(checked_first(condition))
 
 
 # Strides of the first dimension.

@@ -96,6 +96,32 @@ def test_a_last_part_that_is_shifted_inwards_reads_its_elements_twice() -> None:
     assert report.peak_bytes == 4 * 1001
 
 
+@pytest.mark.parametrize(
+    ("length", "by", "apart"), [(3, 2, False), (4, 2, True), (6, 4, False), (8, 4, True)]
+)
+@pytest.mark.parametrize("how", ["split", "outer part", "fused"])
+def test_parts_that_go_on_into_the_next_part(length: int, by: int, apart: bool, how: str) -> None:
+    x, y, xo, xi, yo, yi, xy, outer, inner = hl.vars("x y xo xi yo yi xy outer inner")
+    a, out = hl.funcs("a out")
+    a[x, y] = x * 3 + y
+    out[x, y] = a[x, y] * 5
+    a.compute_root()
+    if how == "fused":
+        out.tile(x, y, xo, yo, xi, yi, length // 2, 2, Tail.GuardWithIf)
+        out.fuse(xi, yi, xy).split(xy, outer, inner, by, Tail.RoundUp)
+        apart = length // 2 * 2 % by == 0
+    elif how == "split":
+        out.split(x, xo, xi, length, Tail.GuardWithIf).split(xi, outer, inner, by, Tail.RoundUp)
+    else:
+        out.split(x, xo, xi, length * 2, Tail.Predicate)
+        out.split(xi, xi, yi, 2, Tail.RoundUp)
+        out.split(xi, outer, inner, by, Tail.RoundUp)
+    result = np.array(out.realize([24, 10]))
+    ys, xs = np.mgrid[:10, :24]
+    np.testing.assert_array_equal(result, (xs * 3 + ys) * 5)
+    assert out.storage([24, 10]).peak_bytes == (0 if apart else 960)
+
+
 @pytest.mark.parametrize("tail", [Tail.GuardWithIf, Tail.RoundUp, Tail.Predicate])
 def test_vectors_and_threads(tail: Any) -> None:
     x, y = hl.vars("x y")

@@ -146,6 +146,21 @@ def test_elements_of_another_type_are_not_taken_over() -> None:
     assert report.peak_bytes == 4000
 
 
+@pytest.mark.parametrize("by", [2, 3])
+def test_a_part_that_goes_on_into_the_next_is_not_done_in_place(by: int) -> None:
+    x, xo, xi, outer, inner = hl.vars("x xo xi outer inner")
+    a, b, out = hl.funcs("a b out")
+    a[x] = x * 3
+    b[x] = a[x] * 5
+    out[x] = b[99 - x]
+    for f in (a, b):
+        f.compute_root().store_in(hl.MemoryType.Heap)
+    b.bound(x, 0, 100)
+    b.split(x, xo, xi, 3, Tail.GuardWithIf).split(xi, outer, inner, by, Tail.RoundUp)
+    np.testing.assert_array_equal(np.array(out.realize([100])), (99 - np.arange(100)) * 15)
+    assert out.storage([100])[b.name()].shares == ((a.name(),) if by == 3 else ())
+
+
 def test_an_update_reads_its_own_bytes() -> None:
     x, r = hl.Var("x"), hl.RDom([(1, 999)])
     a, b, c = hl.Func("a"), hl.Func("b"), hl.Func("c")
