@@ -199,7 +199,7 @@ class _Verifier:
             self._fail("an alias is a call of offset_pointer or output_or_offset_pointer", address)
         if type(arena) is not Variable:
             self._fail("an alias names its arena", address)
-        if not self._allocated.get(arena.name):  # type: ignore[attr-defined]
+        if not self._allocated.get(arena.name):
             self._fail("the arena of an alias is allocated around it", address)
         self.expression(offset)
 

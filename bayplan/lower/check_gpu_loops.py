@@ -172,6 +172,6 @@ class _Nests:
         name = loop_variable(s.name, self._lowering)
         return f"{word} {name} of {func_of_loop(s.name, self._lowering)}"
 
-    def _refusal(self, s: For, what: str, hint: str | None = None) -> ScheduleError:
+    def _refusal(self, s: For, what: str, hint: str = "") -> ScheduleError:
         where: SourceLine | None = line_of_loop(s.name, self._lowering)
         return ScheduleError(f"the {self._text(s)} cannot be there: {what}", where, hint)

@@ -14,6 +14,8 @@ from bayplan.ir.stmts import For, Stmt
 AXES: Final = "xyz"
 MOST_LANES: Final = 32
 """The threads of a warp, which run in step."""
+MOST_THREADS: Final = 1024
+"""The threads of a block on any device."""
 
 
 class Grid:

@@ -21,6 +21,7 @@ from bayplan.lower.context import Lowering
 from bayplan.lower.kernel_grid import (
     AXES,
     MOST_LANES,
+    MOST_THREADS,
     Grid,
     ThreadNesting,
     is_over_blocks,
@@ -172,7 +173,7 @@ class _OneKernel:
 
     def _threads(self, place: Place | None) -> list[Expr]:
         """The number of threads of a block along each axis."""
-        finder = _FindThreads(self._nesting, self._on_host)
+        finder = _FindThreads(self._nesting, self._on_host, self._lowering)
         finder.visit(self._body, place)
         threads: list[Expr] = []
         for axis in range(max(self._nesting.depth(self._body), 1)):
@@ -180,9 +181,24 @@ class _OneKernel:
             if axis == 0 and finder.has_lanes:
                 most = self._whole_warps(most)
             threads.append(most)
-        return [self._named(f"threads_{AXES[i]}", e) for i, e in reversed([*enumerate(threads)])][
-            ::-1
-        ]
+        self._check_count(threads)
+        return [self._named(f"threads_{AXES[i]}", e) for i, e in enumerate(threads)]
+
+    def _check_count(self, threads: list[Expr]) -> None:
+        count = 1
+        for extent in threads:
+            value = constant_value(extent)
+            count *= 1 if value is None else int(value)
+        if count > MOST_THREADS:
+            text = " * ".join([str(extent) for extent in threads])
+            loop = self._loops[-1].name
+            raise ScheduleError(
+                f"a block of the kernel over {loop_variable(loop, self._lowering)} of "
+                f"{func_of_loop(loop, self._lowering)} would have {text} = {count} threads; no "
+                f"device runs more than {MOST_THREADS}",
+                line_of_loop(loop, self._lowering),
+                hint="split the loops over threads by smaller factors",
+            )
 
     def _most_threads(self, extents: list[Expr]) -> Expr:
         """As many as the loop with the most iterations has, one at least."""
@@ -202,8 +218,9 @@ class _OneKernel:
 class _FindThreads:
     """Finds how many iterations loops over threads have."""
 
-    def __init__(self, nesting: ThreadNesting, on_host: Any) -> None:
+    def __init__(self, nesting: ThreadNesting, on_host: Any, lowering: Lowering) -> None:
         self._nesting = nesting
+        self._lowering = lowering
         self._on_host = on_host
         self.extents: dict[int, list[Expr]] = {}
         self.has_lanes = False
@@ -215,9 +232,22 @@ class _FindThreads:
         if is_over_threads(s):
             extent, _ = self._on_host(s.extent, place, s, "threads")
             self.extents.setdefault(self._nesting.axis(s), []).append(extent)
-            self.has_lanes = self.has_lanes or s.kind is ForKind.GPULane
+            if s.kind is ForKind.GPULane:
+                self.has_lanes = True
+                self._check_lanes(s, extent)
         if isinstance(s, For | LetStmt):
             place = Place(place, s)
         for child in s.children():
             if isinstance(child, Stmt):
                 self.visit(child, place)
+
+    def _check_lanes(self, s: For, extent: Expr) -> None:
+        value = constant_value(extent)
+        if value is None or value > MOST_LANES:
+            raise ScheduleError(
+                f"the loop over lanes {loop_variable(s.name, self._lowering)} of "
+                f"{func_of_loop(s.name, self._lowering)} has {extent} iterations; a warp has at "
+                f"most {MOST_LANES} lanes, and their number must be a constant",
+                line_of_loop(s.name, self._lowering),
+                hint=f"split the loop by {MOST_LANES}, or use gpu_threads()",
+            )

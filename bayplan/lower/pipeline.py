@@ -75,6 +75,8 @@ BEFORE_READABLE: Final = (
     "simplify_program",
     # Order: quotients of ramps are simplified; before parts of vectors get names.
     "rewrite_interleavings",
+    # Order: where no pass makes more checks inside of loops.
+    "hoist_kernel_checks",
     # Order: all loops that are left run; before partition_loops, which leaves kernels alone.
     "normalize_kernels",
     "partition_loops",

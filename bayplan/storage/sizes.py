@@ -97,6 +97,14 @@ class SizesOutside:
         """The largest value that the expression has at the place, or a bound of it."""
         return self._follow(e, place, None)[0]
 
+    def largest(self, e: Expr, place: Place | None) -> Expr | None:
+        """The largest value that the expression has at the place; None where only bounds are known.
+
+        That is if every loop around runs at all.
+        """
+        found, loop = self._follow(e, place, None)
+        return found if loop is None else None
+
     def _follow(
         self, e: Expr, place: Place | None, searched: Place | None
     ) -> tuple[Expr | None, Place | None]:

@@ -1,0 +1,65 @@
+"""Runs GPU schedules on the host: kernels in their normal form become plain loops.
+
+Threads of a stretch, and blocks, run in the reverse or in a shuffled order: programs that depend
+on the order give other results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from bayplan.ir.build import int32, var
+from bayplan.ir.exprs import Expr
+from bayplan.ir.memory import ForKind, Partition
+from bayplan.ir.stmts import For, LetStmt, Stmt
+from bayplan.ir.verify import verify
+from bayplan.ir.walk import Rewriter
+from bayplan.lower import pipeline
+from bayplan.lower.context import Lowering
+
+
+class _AsLoops(Rewriter):
+    """Blocks and threads as serial loops that run from the last iteration to the first."""
+
+    memoise = False
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def rewrite_For(self, node: For) -> Stmt:
+        body = self(node.body)
+        if not node.kind.is_gpu:
+            return For(node.name, node.min, node.extent, node.kind, node.partition, body)
+        backwards = f"{node.name}.backwards"
+        body = LetStmt(node.name, node.extent - 1 - var(backwards), body)
+        return For(backwards, int32(0), node.extent, ForKind.Serial, Partition.Never, body)
+
+
+@contextmanager
+def kernels_on_host(reverse: bool = True) -> Iterator[list[Stmt]]:
+    """Within it pipelines with GPU loops are lowered for the host; gives the normal forms."""
+    load = pipeline.load_pass
+    forms: list[Stmt] = []
+
+    def normalize(stmt: Stmt, lowering: Lowering) -> Stmt:
+        result = load("normalize_kernels")(stmt, lowering)
+        verify(result, "kernels")
+        forms.append(result)
+        return _AsLoops()(result) if reverse else result
+
+    def check(stmt: Stmt, lowering: Lowering) -> Stmt:
+        target, lowering.target = lowering.target, None
+        load("check_gpu_loops")(stmt, lowering)
+        lowering.target = target
+        return stmt
+
+    def load_pass(name: str) -> Any:
+        return {"normalize_kernels": normalize, "check_gpu_loops": check}.get(name) or load(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "load_pass", load_pass)
+        yield forms
