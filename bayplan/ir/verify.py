@@ -194,7 +194,7 @@ class _Verifier:
             self._condition(condition)
             if type(output) is not Variable:
                 self._fail("an alias of an output names it", address)
-            self._memory(output.name, None, address)  # type: ignore[attr-defined]
+            self._memory(output.name, None, address)
         elif not address.is_intrinsic("offset_pointer"):
             self._fail("an alias is a call of offset_pointer or output_or_offset_pointer", address)
         if type(arena) is not Variable:
