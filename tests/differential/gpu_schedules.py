@@ -86,6 +86,8 @@ class GpuScheduler(Scheduler):
         if not loops:
             if nest.definition == 0 or not nest.loops:
                 self._emit(nest, "gpu_single_thread()")
+                for loop in nest.loops:
+                    self.grid[nest.stage.name, loop.name] = THREAD
             self._inner_transforms(nest)
             return
         blocks: list[Loop] = []
