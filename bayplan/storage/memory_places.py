@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bayplan.ir.exprs import Call, Const, Expr, Variable
+from bayplan.ir.exprs import Call, Const, Variable
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import Allocate
 from bayplan.storage.kernel_names import Names
@@ -15,6 +15,9 @@ GLOBAL: Final = 2
 """Kinds of memory, as the fence of a barrier counts them."""
 
 
+Placed = tuple[Any, int, Polynomial]
+
+
 class MemoryPlace:
     """The bytes of an allocation or of a buffer of the call.
 
@@ -23,7 +26,7 @@ class MemoryPlace:
         kind: SHARED or GLOBAL; 0: each thread has its own.
         offset: bytes from the begin of the memory; None: not known.
         size: bytes; None: not known.
-        placed: the Placement that gives the offset, and the number in it.
+        placed: the Placement that gives the offset, the number in it, and what is added to it.
     """
 
     __slots__ = ("kind", "memory", "offset", "placed", "size")
@@ -34,7 +37,7 @@ class MemoryPlace:
         kind: int,
         offset: Polynomial | None,
         size: Polynomial | None,
-        placed: tuple[Any, int] | None = None,
+        placed: Placed | None = None,
     ) -> None:
         self.memory = memory
         self.kind = kind
@@ -94,14 +97,17 @@ class Memories:
             self._same[output.memory] = arena.memory
             return MemoryPlace(arena.memory, arena.kind, None, size)
         begin = None if arena.offset is None else total(arena.offset, polynomial_of(offset))
-        return MemoryPlace(arena.memory, arena.kind, begin, size, _placed(offset))
+        return MemoryPlace(arena.memory, arena.kind, begin, size, _placed(begin))
 
 
-def _placed(offset: Expr) -> tuple[Any, int] | None:
-    if isinstance(offset, Call) and offset.name == "placed_offset":
-        which = offset.args[0]
-        if isinstance(which, Const):
-            return offset.target, int(which.value)
+def _placed(begin: Polynomial | None) -> Placed | None:
+    """The Placement that an offset comes from, if it is one."""
+    for monomial, c in (begin or {}).items():
+        call = monomial[0] if len(monomial) == 1 and c == 1 else None
+        if isinstance(call, Call) and call.name == "placed_offset":
+            which = call.args[0]
+            assert begin is not None and isinstance(which, Const)
+            return call.target, int(which.value), total(begin, {monomial: 1}, -1)
     return None
 
 
@@ -117,9 +123,12 @@ def _size_of(s: Allocate, names: Names) -> Polynomial | None:
 
 def are_apart_by_plan(a: MemoryPlace, b: MemoryPlace) -> bool:
     """Whether a Placement never lets the two share a byte."""
-    if a.placed is None or b.placed is None or a.placed[0] is not b.placed[0]:
+    if a.placed is None or b.placed is None:
         return False
-    lives = a.placed[0].lives
-    first, second = lives[a.placed[1]], lives[b.placed[1]]
+    placement, i, outside = a.placed
+    other, j, outside_b = b.placed
+    if placement is not other or outside != outside_b or i == j:
+        return False
+    first, second = placement.lives[i], placement.lives[j]
     together: bool = first[0] < second[1] and second[0] < first[1]
-    return together and a.placed[1] != b.placed[1]
+    return together

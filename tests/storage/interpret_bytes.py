@@ -153,7 +153,7 @@ class Interpreter:
                 result.append(index)
                 continue
             life, at = self._place(e.name, index, size)
-            self._visit(life, at, size)
+            self._visit(life, at, size, None)
             owners = life.memory.owners[at : at + size]
             own = {life.number, _NOBODY} if life.known else {life.number}
             if own.issuperset(owners):
@@ -171,8 +171,12 @@ class Interpreter:
             return f"element {index} of {life.name} is read before it is written"
         return f"element {index} of {life.name} was destroyed by {self.lives[other - 1].name}"
 
-    def _visit(self, life: Life, at: int, size: int) -> None:
-        """Tasks that run at once must not meet in bytes that each has for itself."""
+    def _visit(self, life: Life, at: int, size: int, stored: bytes | None) -> None:
+        """Tasks that run at once must not meet in bytes that each has for itself.
+
+        Args:
+            stored: what is written; None: the bytes are read.
+        """
         task = life.task
         if task is None:
             return
@@ -198,15 +202,17 @@ class Interpreter:
             life, at = self._place(s.name, index, size)
             if life.known:
                 raise Faulty(f"the input {s.name} is written")
-            self._visit(life, at, size)
+            defined = type(value) is not Undefined
+            data = struct.pack(form, value) if defined else b"\xcd" * size
+            self._visit(life, at, size, data)
             owner = life.number
-            if type(value) is Undefined:
+            if not defined:
                 if life.output:
                     raise Faulty(f"element {index} of {s.name} gets no value: {value.why}")
                 owner = _NOBODY
                 life.memory.reasons[at] = life.number, value.why
             else:
-                struct.pack_into(form, life.memory.data, at, value)
+                life.memory.data[at : at + size] = data
             life.memory.owners[at : at + size] = [owner] * size
             self.stores += 1
         if self.stores > self.limit:
@@ -331,21 +337,23 @@ class Interpreter:
         self.task = saved
 
     def _allocate(self, s: S.Allocate) -> None:
-        size = 0
-        if self._number(s.condition):
-            extents = [self._number(e) for e in s.extents]
-            size = size_in_bytes(s.type.bytes(), s.padding, extents)
         hidden = self.open.get(s.name)
-        if s.address is None:
-            life = self._begin(s.name, Memory(size), 0, size)
-        else:
-            life = self._begin_alias(s, size)
+        life = self._new_life(s)
         self.run(s.body)
         life.freed = True
         if hidden is None:
             del self.open[s.name]
         else:
             self.open[s.name] = hidden
+
+    def _new_life(self, s: S.Allocate) -> Life:
+        size = 0
+        if self._number(s.condition):
+            extents = [self._number(e) for e in s.extents]
+            size = size_in_bytes(s.type.bytes(), s.padding, extents)
+        if s.address is None:
+            return self._begin(s.name, Memory(size), 0, size)
+        return self._begin_alias(s, size)
 
     def _begin_alias(self, s: S.Allocate, size: int) -> Life:
         assert s.address is not None

@@ -116,6 +116,3 @@ def fill_at(offset: int, n: int = 64, filled: int = 6) -> Sequence[Stmt]:
         threads(when(lt(X, filled), store("S", X + offset, 0)), n),
         threads(store("out", X, load("S", X)), n),
     )
-
-
-__all__ = ["block"]

@@ -1,0 +1,112 @@
+"""The checker of barriers: refuses a program in which threads of a block meet without waiting.
+
+It shares no code with what places barriers. It makes up a few calls, walks kernels in them as the
+threads of a block do, and notes for the steps between two barriers which thread touches which
+elements. Two steps between which no thread waits must not touch a byte from two threads if one of
+them writes it. Within a step threads are on their own, so that there only different temporaries
+are compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bayplan.analysis.evaluate import Unknown
+from bayplan.ir.errors import PlanError
+from bayplan.ir.memory import ForKind
+from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt, Store
+from bayplan.ir.walk import iterate
+from bayplan.storage.check_block import THREADS, BlockRun, Place, fence_of, place_of
+from bayplan.storage.check_numbers import Numbers
+from bayplan.storage.check_samples import find_samples
+from bayplan.storage.check_walk import Scope
+
+_MOST_SAMPLES: Final = 2
+
+
+def check_races(stmt: Stmt) -> None:
+    """Refuses a program whose barriers are not enough, for tests and the debug setting.
+
+    Raises:
+        PlanError: two threads of a block touch a byte, one of them writes it, and no barrier
+            whose fence covers the memory stands between; or a barrier stands where not all
+            threads come.
+    """
+    kernels: list[_Kernel] = []
+    _find_kernels(stmt, None, {}, kernels)
+    if not kernels:
+        return
+    for kernel in kernels:
+        kernel.check_form()
+    if not any(kernel.has_work() for kernel in kernels):
+        return
+    for numbers in find_samples(stmt)[:_MOST_SAMPLES]:
+        for kernel in kernels:
+            kernel.check(numbers)
+
+
+def _find_kernels(
+    s: Any, scope: Scope | None, around: dict[str, Place], found: list[_Kernel]
+) -> None:
+    if isinstance(s, LetStmt):
+        _find_kernels(s.body, Scope(s.name, s.value, None, scope), around, found)
+    elif isinstance(s, Allocate):
+        inner = {**around, s.name: place_of(s, around, scope)}
+        _find_kernels(s.body, scope, inner, found)
+    elif isinstance(s, For):
+        if s.kind is ForKind.GPUBlock:
+            found.append(_Kernel(s, scope, around))
+        else:
+            _find_kernels(s.body, Scope(s.name, None, s, scope), around, found)
+    else:
+        for child in s.children():
+            if isinstance(child, Stmt):
+                _find_kernels(child, scope, around, found)
+
+
+class _Kernel:
+    """One kernel, with what is bound and allocated around it."""
+
+    def __init__(self, s: For, scope: Scope | None, around: dict[str, Place]) -> None:
+        self.loops: list[For] = []
+        body: Stmt = s
+        while isinstance(body, For) and body.kind is ForKind.GPUBlock:
+            self.loops.append(body)
+            scope = Scope(body.name, None, body, scope)
+            body = body.body
+        self.body = body
+        self.scope = scope
+        self.around = around
+
+    def check_form(self) -> None:
+        """No barrier stands in a loop over threads."""
+        for s in iterate(self.body):
+            if isinstance(s, For) and s.kind in THREADS:
+                for inner in iterate(s.body):
+                    if fence_of(inner):
+                        raise PlanError(
+                            f"a barrier stands in the loop over threads {s.name}, in which "
+                            "threads do not wait for each other"
+                        )
+
+    def has_work(self) -> bool:
+        """Whether anything is written that a block's threads could meet in."""
+        return any(isinstance(s, Store) for s in iterate(self.body))
+
+    def check(self, numbers: Numbers) -> None:
+        """Walks some of the blocks in one call."""
+        try:
+            counts = [numbers.value(loop.extent, self.scope) for loop in self.loops]
+        except Unknown:
+            return
+        if any(count <= 0 for count in counts):
+            return
+        corners = {tuple([0] * len(counts)), tuple([count - 1 for count in counts])}
+        for ids in sorted(corners):
+            names = [loop.name for loop in self.loops]
+            for taken in (True, False):
+                at = dict(zip(names, ids, strict=True))
+                run = BlockRun(self.body, self.scope, self.around, numbers, at, taken)
+                run.whole()
+                if not run.guessed:
+                    break
