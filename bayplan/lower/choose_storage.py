@@ -12,7 +12,9 @@ from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt, Store
 from bayplan.ir.walk import Rewriter, iterate
 from bayplan.language.target import STACK_BUDGET_BYTES
 from bayplan.lower.context import Lowering
+from bayplan.lower.sides_of_storage import SidesOfStorage
 from bayplan.storage.formula import names_of_size
+from bayplan.storage.kernels import is_kernel
 from bayplan.storage.plan import KindChoice
 
 REGISTER_BYTES: Final = 512
@@ -36,12 +38,14 @@ def choose_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     the size is a constant and all that is on the stack with it fits the budget (inner temporaries
     first, as they are made most often), else Heap. What a schedule asks for is kept; a Stack or
     Register temporary without a constant size, or over the budget, becomes Heap, as does one of
-    a kind that the host does not have, and `lowering.warnings` says why. There are no
-    variable-length arrays.
+    a kind that the host does not have, and `lowering.warnings` says why. What kernels touch too
+    is Heap. There are no variable-length arrays.
 
     Order: after unroll_loops and vectorize_loops, which make indices constant, allocations larger.
     """
-    return _Choose(lowering)(stmt)
+    choose = _Choose(lowering)
+    choose.has_kernels = any(is_kernel(node) for node in iterate(stmt))
+    return choose(stmt)
 
 
 class _Choose(Rewriter):
@@ -54,6 +58,8 @@ class _Choose(Rewriter):
         self.stack = 0
         # What is bound around, for messages.
         self.lets: dict[str, Expr] = {}
+        self.has_kernels = False
+        self.sides = SidesOfStorage()
 
     def __call__(self, node: Node) -> Node:  # type: ignore[override]
         return node if isinstance(node, Expr) else super().__call__(node)
@@ -82,6 +88,10 @@ class _Choose(Rewriter):
             return node
         return self.rebuild(node)  # type: ignore[return-value]
 
+    def _is_in_kernels(self, node: Allocate) -> bool:
+        """Whether a kernel touches it: its bytes are copied, or are the device's alone."""
+        return self.has_kernels and node.name in self.sides.of(node.body).device
+
     def rewrite_Allocate(self, node: Allocate) -> Stmt:
         self.stack = 0
         body: Stmt = self(node.body)  # type: ignore[assignment]
@@ -90,6 +100,10 @@ class _Choose(Rewriter):
         self.lowering.kinds.setdefault(node.name, KindChoice(kind))
         if kind in _NOT_ON_HOSTS:
             self._moved(node, _NOT_ON_HOSTS[kind])
+            kind = MemoryType.Heap
+        elif self._is_in_kernels(node):
+            if kind in (MemoryType.Stack, MemoryType.Register):
+                self._moved(node, "a kernel uses it")
             kind = MemoryType.Heap
         elif kind in (MemoryType.Auto, MemoryType.Stack, MemoryType.Register):
             size = _constant_bytes(node)

@@ -93,6 +93,8 @@ BEFORE_READABLE: Final = (
     # Order: after all that may drop a last use.
     "remove_dead_allocations",
     "free_early",
+    # Order: after free_early, as a copy must not be longer alive than what it copies.
+    "place_device_memory",
     # Order: after free_early; before plan_storage, which shares out what launches ask for.
     "plan_kernels",
     # Order: sizes are decided by, and not yet planned with.

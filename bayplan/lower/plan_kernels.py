@@ -93,7 +93,7 @@ class _OneKernel:
             self.plan.shared = self._arena(alone or f"{title}.shared_alloc", shared)
             self._check_limit(shared, self.plan.shared)
         if device:
-            self.plan.device = self._arena(f"{title}.global_alloc", device)
+            self.plan.device = self._arena(f"{title}.block_alloc", device)
         body = _Aliases(self)(self.kernel.body)
         body = self._in_blocks(body, shared)
         return self._around(around_blocks(self.kernel, body))
@@ -214,9 +214,13 @@ class _OneKernel:
 
     def _in_blocks(self, body: Stmt, shared: Sequence[BlockTemporary]) -> Stmt:
         """What each block does, within its memory."""
-        if self.plan.device is not None:
+        device = self.plan.device
+        if device is not None:
             begin = build.mul(self.kernel.block(), self._slice())
-            body = LetStmt(self.slice_begin, begin, body)
+            body = Allocate(
+                device.name, UInt(8), MemoryType.GPUGlobal, (self.bytes[device.name],),
+                _any_needed(device), 0, body, BLOCK_ALIGNMENT, point_into(self.slab_name, begin),
+            )
         arena = self.plan.shared
         if arena is None:
             return body
@@ -232,9 +236,9 @@ class _OneKernel:
         )
 
     @property
-    def slice_begin(self) -> str:
-        """The name of where the slice of a block begins."""
-        return f"{self.kernel.title}.slice"
+    def slab_name(self) -> str:
+        """The name of the global memory of all blocks."""
+        return f"{self.kernel.title}.global_alloc"
 
     def _slice(self) -> Expr:
         """The bytes from the slice of one block to that of the next."""
@@ -253,15 +257,12 @@ class _OneKernel:
             size = simplify(build.mul(self.kernel.blocks(), self._slice()))
             needed = _any_needed(arena)
             result = Allocate(
-                arena.name, UInt(8), MemoryType.GPUGlobal, (size,), needed, 0, result,
+                self.slab_name, UInt(8), MemoryType.GPUGlobal, (size,), needed, 0, result,
                 BLOCK_ALIGNMENT,
             )
-            slab = PlannedTemporary(
-                arena.name, UInt(8), (simplify(self.kernel.blocks()),), 0, needed,
-                MemoryType.GPUGlobal, (0, 0), (),
+            self.plan.slab = PlannedTemporary(
+                self.slab_name, UInt(8), (size,), 0, needed, MemoryType.GPUGlobal, (0, 0), (),
             )
-            slab.slots_of = arena.name
-            self.plan.slab = slab
         for item in reversed(self.before):
             if isinstance(item, AssertStmt):
                 result = build.block([item, result])
@@ -306,12 +307,10 @@ class _Aliases(Rewriter):
             return body if node.memory_type in _OF_BLOCK else node.with_body(body)
         if member.arena == member.name:
             return body  # type: ignore[no-any-return]
-        offset = self.planned.offsets[node.name]
-        if member.kind is MemoryType.GPUGlobal:
-            offset = build.add(Variable(INT64, self.planned.slice_begin), offset)
+        place = point_into(member.arena, self.planned.offsets[node.name])
         return Allocate(
             node.name, node.type, member.kind, node.extents, node.condition, node.padding, body,
-            member_alignment(self.planned.plan, member), point_into(member.arena, offset),
+            member_alignment(self.planned.plan, member), place,
         )
 
 

@@ -30,8 +30,9 @@ from bayplan.lower.guard_temporaries import is_sanitized
 from bayplan.lower.names import func_of_storage
 from bayplan.lower.stored_once import is_stored_once
 from bayplan.storage.find_in_output import Output
-from bayplan.storage.lives import Life, find_lives
-from bayplan.storage.make_plan import Planned, make_plan
+from bayplan.storage.kernels import ON_DEVICE
+from bayplan.storage.lives import Life, Lives, find_lives
+from bayplan.storage.make_plan import Planned, make_plan, plan_device
 from bayplan.storage.plan import Arena, PlannedTemporary
 
 _INT32_MAX = 2**31 - 1
@@ -41,28 +42,59 @@ def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     """The statement in which heap temporaries are aliases of arenas; `lowering.plan` is the table.
 
     A temporary whose size is known where the call's arena is taken is found there; out of all
-    serial loops, so nothing is allocated in one. Others stay where they are.
+    serial loops, so nothing is allocated in one. Others stay where they are. Temporaries in the
+    memory of a device have an arena of the same make.
 
     Order: after free_early, which marks the ends of lives; nothing after it may move or drop an
     allocation.
     """
     lives = find_lives(stmt)
-    holders = _Holders()
+    holders = _Holders(MemoryType.Heap)
     outside = _lets_outside(stmt, holders)
     target = lowering.target
     alignment = MOST_ALIGNMENT if target is None else target.storage_alignment
     title, share = lowering.outputs[0], bool(settings.value("STORAGE_PLAN"))
+    both = {life.name for life in lives.lives}
+    both = {name for name in both if name + ON_DEVICE in both}
     planned = make_plan(
         lives, outside, title, lowering.unique_name, alignment,
         # With guards each temporary has bytes of its own while it lives.
-        lambda name: not is_sanitized(target) and is_stored_once(name, lowering),
+        lambda name: (
+            not is_sanitized(target) and name not in both and is_stored_once(name, lowering)
+        ),
         outputs=_find_outputs(lowering),
-        in_output=lambda name: _may_leave_heap(name, lowering), share=share,
+        in_output=lambda name: name not in both and _may_leave_heap(name, lowering), share=share,
+        kernels=lowering.kernels,
     )
     lowering.plan = planned.plan
+    stmt = _plan_device(stmt, lives, planned, lowering, share)
     if planned.plan.call_arena is None:
         return stmt
     return _Rewrite(planned, lives.lives, holders, lowering, alignment).run(stmt)
+
+
+def _plan_device(
+    stmt: Stmt, lives: Lives, known: Planned, lowering: Lowering, share: bool
+) -> Stmt:
+    """The statement in which temporaries of the call in device memory share one allocation."""
+    plan, title = known.plan, lowering.outputs[0]
+    kernels = [a for k in lowering.kernels for a in (k.shared, k.device) if a is not None]
+    plan.kernels, plan.device_arenas = tuple(lowering.kernels), tuple(kernels)
+    if not any(life.kind is MemoryType.GPUGlobal for life in lives.lives):
+        return stmt
+    holders = _Holders(MemoryType.GPUGlobal)
+    outside = _lets_outside(stmt, holders)
+    alignment = MOST_ALIGNMENT
+    found = plan_device(
+        lives, known, outside, title, lowering.unique_name, alignment, share=share
+    )
+    if found.plan.call_arena is None:
+        return stmt
+    plan.device_arena = found.plan.call_arena
+    plan.device_arenas = (*found.plan.arenas, *kernels)
+    names = {name for name, _ in plan.lets}
+    plan.lets += tuple([let for let in found.plan.lets if let[0] not in names])
+    return _Rewrite(found, lives.lives, holders, lowering, alignment).run(stmt)
 
 
 def _find_outputs(lowering: Lowering) -> list[Output]:
@@ -106,30 +138,35 @@ def _leaves_elements(function: Function) -> bool:
 
 
 class _Holders:
-    """Which statements have an allocation in them, and which one on the heap."""
+    """Which statements have an allocation in them, and which one of a kind, with its own bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: MemoryType) -> None:
+        self.kind = kind
         self._known: dict[Node, tuple[bool, bool]] = {}
 
     def any(self, s: Node) -> bool:
         """Whether there is an allocation."""
         return self._find(s)[0]
 
-    def heap(self, s: Node) -> bool:
-        """Whether there is one on the heap."""
+    def own(self, s: Node) -> bool:
+        """Whether there is one of the kind."""
         return self._find(s)[1]
 
     def _find(self, s: Node) -> tuple[bool, bool]:
         found = self._known.get(s)
         if found is None:
             some = type(s) is Allocate
-            heap = type(s) is Allocate and s.memory_type is MemoryType.Heap
+            own = self.is_own(s)
             for child in s.children():
                 if isinstance(child, Stmt):
                     inner = self._find(child)
-                    some, heap = some or inner[0], heap or inner[1]
-            found = self._known[s] = (some, heap)
+                    some, own = some or inner[0], own or inner[1]
+            found = self._known[s] = (some, own)
         return found
+
+    def is_own(self, s: Node) -> bool:
+        """Whether it is such an allocation itself."""
+        return type(s) is Allocate and s.memory_type is self.kind and s.address is None
 
 
 class _DropFree(Rewriter):
@@ -150,12 +187,12 @@ _SURROUNDING = (LetStmt, ProducerConsumer)
 
 
 def _step_in(s: Stmt, holds: _Holders) -> int | None:
-    """Which child all heap allocations are in, where the arena may as well be taken in it."""
+    """Which child all such allocations are in, where the arena may as well be taken in it."""
     cls = type(s)
-    if cls in _SURROUNDING or (cls is Allocate and s.memory_type is not MemoryType.Heap):  # type: ignore[attr-defined]
+    if cls in _SURROUNDING or (cls is Allocate and not holds.is_own(s)):
         return len(s.children()) - 1
     if cls is Block:
-        inside = [i for i, part in enumerate(s.stmts) if holds.heap(part)]  # type: ignore[attr-defined]
+        inside = [i for i, part in enumerate(s.stmts) if holds.own(part)]  # type: ignore[attr-defined]
         return inside[0] if len(inside) == 1 else None
     return None
 
@@ -163,7 +200,7 @@ def _step_in(s: Stmt, holds: _Holders) -> int | None:
 def _lets_outside(stmt: Stmt, holds: _Holders) -> list[LetStmt]:
     """The lets around the place where the call's arena is taken, outermost first."""
     outside = []
-    position = _step_in(stmt, holds) if holds.heap(stmt) else None
+    position = _step_in(stmt, holds) if holds.own(stmt) else None
     while position is not None:
         if type(stmt) is LetStmt:
             outside.append(stmt)
@@ -184,7 +221,10 @@ class _Rewrite:
         alignment: int,
     ) -> None:
         self.planned = planned
-        self.lives = iter(lives)
+        # By name and kind, in program order: other allocations have come in between since.
+        self.lives: dict[tuple[str, MemoryType], list[Life]] = {}
+        for life in reversed(lives):
+            self.lives.setdefault((life.name, life.kind), []).append(life)
         self.holds = holds
         self.lowering = lowering
         self.alignment = alignment
@@ -199,7 +239,7 @@ class _Rewrite:
         if position is None:
             return self._take_arena(stmt)
         if type(stmt) is Allocate:
-            next(self.lives)
+            self._life_of(stmt)
         children = list(stmt.children())
         for i, child in enumerate(children):
             if i == position:
@@ -207,6 +247,11 @@ class _Rewrite:
             elif isinstance(child, Stmt):
                 children[i] = self.walk(child)
         return stmt.with_children(children)  # type: ignore[return-value]
+
+    def _life_of(self, s: Allocate) -> Life | None:
+        """The life of the allocation that the walk comes to; None for an arena."""
+        lives = self.lives.get((s.name, s.memory_type))
+        return lives.pop() if lives else None
 
     # The prologue.
 
@@ -220,7 +265,7 @@ class _Rewrite:
         if single:
             only = call.temporaries[0]
             result = Allocate(
-                only.name, only.type, MemoryType.Heap, only.extents, only.condition, only.padding,
+                only.name, only.type, self.holds.kind, only.extents, only.condition, only.padding,
                 body, self.alignment,
             )
             return result
@@ -230,7 +275,7 @@ class _Rewrite:
             for member in call.temporaries:
                 condition = build.logical_or(condition, member.condition)
         result = Allocate(
-            call.name, UInt(8), MemoryType.Heap, (self.bytes[call.name],), condition, 0, body,
+            call.name, UInt(8), self.holds.kind, (self.bytes[call.name],), condition, 0, body,
             self.alignment,
         )
         for item in reversed(self.lets):
@@ -313,6 +358,9 @@ class _Rewrite:
         if value in self.named:
             return self.named[value]
         size = self._let(f"{member.name}.bytes", value)
+        if any(extent.type is INT64 for extent in member.extents):
+            # The slices of a kernel's blocks: each of them is indexed by itself.
+            return size
         limit = build.const(INT64, (_INT32_MAX - member.padding) * element_bytes)
         site = ErrorSite(
             AllocationTooLarge,
@@ -351,8 +399,8 @@ class _Rewrite:
         return s.with_children(children)  # type: ignore[return-value]
 
     def _allocate(self, s: Allocate) -> Stmt:
-        life = next(self.lives)
-        member = self.planned.members.get(life)
+        life = self._life_of(s)
+        member = None if life is None else self.planned.members.get(life)
         body = self.walk(s.body)
         if member is None:
             return s.with_body(body)

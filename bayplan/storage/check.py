@@ -97,6 +97,12 @@ class _Range:
         )
 
 
+def _is_slice_of_block(use: Use) -> bool:
+    """Whether all that runs at once between the arena and an alias is blocks of a launch."""
+    parallel = use.parallel_loops()
+    return bool(parallel) and all(loop.over_blocks for loop in parallel)
+
+
 class _Check:
     def __init__(
         self,
@@ -111,6 +117,8 @@ class _Check:
         self.concrete = values is not None
         if self.concrete:
             samples = lambda: [self.numbers]
+        self.samples = samples
+        self.slices: dict[object, list[int]] = {}
         self.relations = Relations(samples)
         self.in_place = InPlace(walk, samples)
         self.in_output = InOutput(stmt, walk, self.in_place, samples, self.concrete)
@@ -141,7 +149,7 @@ class _Check:
 
     def _check_workers(self, use: Use) -> None:
         parallel = use.parallel_loops()
-        if len(parallel) > 1:
+        if len(parallel) > 1 and not _is_slice_of_block(use):
             raise PlanError(
                 f"{use.name} lies in {use.base} across the parallel loops "
                 f"{' and '.join([loop.node.name for loop in parallel])}"
@@ -175,6 +183,9 @@ class _Check:
         except Unknown as unknown:
             if self.concrete:
                 raise PlanError(f"the bytes of {use.name} depend on {unknown.what}") from None
+        if _is_slice_of_block(use):
+            self._try_slices(use)
+            return None
         place = self.relations.place_of(use)
         if place is None:
             raise PlanError(f"the offset {use.offset} of {use.name} is of no known form")
@@ -193,6 +204,8 @@ class _Check:
             offsets = self._offsets(use, loops)
             for offset in offsets:
                 self._check_offset(use, offset, size, arena_bytes)
+                if _is_slice_of_block(use):
+                    self._check_blocks(use, offset, size, loops)
             offsets.sort()
             for low, high in zip(offsets, offsets[1:]):
                 if size and high - low < size:
@@ -202,11 +215,35 @@ class _Check:
                 end = max(end, offsets[-1] + size)
         return None if end < 0 else _Range(use, begin, end)
 
+    def _try_slices(self, use: Use) -> None:
+        """Tries the parts of a launch's blocks in calls, where these say how large they are."""
+        numbers = self.numbers
+        for sample in self.samples():
+            self.numbers = sample
+            try:
+                assert use.arena is not None
+                size = self.numbers.bytes_of(use.arena.node, use.arena.scope, {})
+                self._number_range(use, size)
+            except Unknown:
+                continue
+        self.numbers = numbers
+
+    def _check_blocks(self, use: Use, offset: int, size: int, loops: Mapping[str, int]) -> None:
+        """Refuses two blocks of a launch that have the same bytes."""
+        blocks = {loop.node.name for loop in use.parallel_loops()}
+        launch = (use, *[item for item in loops.items() if item[0] not in blocks])
+        known = self.slices.setdefault((id(self.numbers), launch), [])
+        for other in known:
+            if size and abs(other - offset) < size:
+                low, high = sorted([other, offset])
+                raise self._shared_by_workers(use, low, high, size)
+        known.append(offset)
+
     def _offsets(self, use: Use, loops: Mapping[str, int]) -> list[int]:
         """The offset, or one for each task of a parallel loop that runs at once."""
         assert use.offset is not None
         parallel = use.parallel_loops()
-        if not parallel:
+        if not parallel or _is_slice_of_block(use):
             return [self.numbers.value(use.offset, use.scope, loops)]
         count = self.numbers.value(parallel[0].node.extent, use.scope, loops)
         slots = range(max(0, min(count, self.numbers.workers)))
@@ -228,7 +265,8 @@ class _Check:
     def _shared_by_workers(self, use: Use, low: int = 0, high: int = 0, size: int = 0) -> PlanError:
         loop = use.parallel_loops()[0].node.name
         where = f": [{low}, {low + size}) and [{high}, {high + size})" if size else ""
-        return PlanError(f"two workers of {loop} have the same bytes of {use.name}{where}")
+        who = "blocks" if _is_slice_of_block(use) else "workers"
+        return PlanError(f"two {who} of {loop} have the same bytes of {use.name}{where}")
 
     def _check_arena(self, ranges: list[_Range]) -> None:
         """Refuses ranges that overlap while both are kept."""

@@ -30,6 +30,9 @@ from bayplan.ir.stmts import (
 from bayplan.ir.walk import iterate
 
 _NOTHING: Final[frozenset[str]] = frozenset()
+_ON_BOTH_SIDES: Final = frozenset(
+    ["device_copy_in", "device_copy_out", "device_written", "host_written"]
+)
 _TRANSPARENT: Final = (ProducerConsumer, Atomic, Prefetch, HoistedStorage)
 
 
@@ -47,6 +50,11 @@ class Loop:
     def parallel(self) -> bool:
         """Whether iterations run at once."""
         return self.node.kind is not ForKind.Serial
+
+    @property
+    def over_blocks(self) -> bool:
+        """Whether iterations are blocks of a launch, all of which may run at once."""
+        return self.node.kind is ForKind.GPUBlock
 
 
 class Scope:
@@ -302,6 +310,9 @@ class Walk:
                         self._touch(name, at, True)
 
     def _touch(self, name: str, at: int, writes: bool) -> None:
+        if any(loop.over_blocks for loop in self._loops) and f"{name}.device" in self._open:
+            # A kernel has the one of both homes that is on the device.
+            name = f"{name}.device"
         use = self._open.get(name)
         if use is None:
             self._outside.setdefault(name, at)
@@ -334,6 +345,9 @@ class Walk:
                 inner = self._names_in(child)  # type: ignore[arg-type]
                 if not inner <= found:
                     found = found | inner
+            if isinstance(e, Call) and e.name in _ON_BOTH_SIDES:
+                name = e.args[0].value  # type: ignore[attr-defined]
+                found = found | {name, f"{name}.device"}
             if isinstance(e, Load) or (isinstance(e, Variable) and e.type.kind == "handle"):
                 found = found | {e.name}
             self._names[e] = found

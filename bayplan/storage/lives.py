@@ -35,7 +35,7 @@ from bayplan.ir.stmts import (
 )
 from bayplan.ir.types import Type
 from bayplan.ir.walk import iterate
-from bayplan.storage.kernels import ON_DEVICE, is_stretch
+from bayplan.storage.kernels import ON_DEVICE, is_kernel, is_stretch
 from bayplan.storage.places import Place, loops_around, parallel_loop_of
 
 _COPIES: Final = frozenset(["device_copy_in", "device_copy_out", "device_written", "host_written"])
@@ -126,6 +126,7 @@ class _Finder:
         self.stretch: str | None = None
         self.accessed: list[tuple[str, int]] = []
         self.in_threads = False
+        self.in_kernel = False
 
     def walk(self, s: Stmt) -> None:
         if isinstance(s, Block):
@@ -190,6 +191,8 @@ class _Finder:
                 self._access(name)
 
     def _access(self, name: str) -> None:
+        if self.in_kernel and name + ON_DEVICE in self.open:
+            name += ON_DEVICE
         step = len(self.steps) - 1
         self.accessed.append((name, step))
         life = self.open.get(name)
@@ -208,12 +211,14 @@ class _Finder:
         if is_stretch(s) and not self.in_threads:
             self._walk_threads(s)
             return
+        outside, self.in_kernel = self.in_kernel, self.in_kernel or is_kernel(s)
         outer = dict(self.open)
         first_access, first_step = len(self.accessed), len(self.steps)
         place = Place(self.place, s)
         self.loops.append(s.name)
         self._within(place, s.body)
         self.loops.pop()
+        self.in_kernel = outside
         self.stretch = None
         place.begin, place.end = first_step, len(self.steps)
         for name in {name for name, _ in self.accessed[first_access:]}:

@@ -12,10 +12,11 @@ from bayplan.ir.types import UInt
 from bayplan.ir.walk import free_variables
 from bayplan.storage.find_in_output import Output, find_in_output
 from bayplan.storage.find_in_place import find_in_place
+from bayplan.storage.list_temporaries import list_temporaries
 from bayplan.storage.lives import Life, Lives
 from bayplan.storage.placement import keep_placement
 from bayplan.storage.places import Place, loops_around
-from bayplan.storage.plan import Arena, PlannedTemporary, StoragePlan
+from bayplan.storage.plan import Arena, KernelPlan, PlannedTemporary, StoragePlan
 from bayplan.storage.plan_offsets import plan_offsets
 from bayplan.storage.read_plan import (
     ArenaNumbers,
@@ -43,15 +44,17 @@ class Planned:
         members: by life the temporary it became.
         worker_arenas: by the place of a parallel loop the arena of its workers.
         slabs: by the name of a worker's arena the temporary that holds those of all workers.
+        temporaries: by life all temporaries, also those that are not planned here.
     """
 
-    __slots__ = ("members", "plan", "slabs", "worker_arenas")
+    __slots__ = ("members", "plan", "slabs", "temporaries", "worker_arenas")
 
     def __init__(self, plan: StoragePlan) -> None:
         self.plan = plan
         self.members: dict[Life, PlannedTemporary] = {}
         self.worker_arenas: dict[Place, Arena] = {}
         self.slabs: dict[str, PlannedTemporary] = {}
+        self.temporaries: dict[Life, PlannedTemporary] = {}
 
 
 def make_plan(
@@ -65,6 +68,7 @@ def make_plan(
     outputs: Sequence[Output] = (),
     in_output: Callable[[str], bool] = lambda name: True,
     share: bool = True,
+    kernels: Sequence[KernelPlan] = (),
 ) -> Planned:
     """The plan of the heap temporaries of a statement.
 
@@ -78,10 +82,30 @@ def make_plan(
         outputs: buffers of the call in which temporaries may live until they are stored.
         in_output: whether the temporary of that name may.
         share: False leaves each temporary with memory of its own.
+        kernels: the plans of kernels, whose temporaries get lives in the whole.
     """
     maker = _Maker(lives, outside, title, unique_name, alignment, stored_once)
     maker.outputs, maker.in_output = outputs, in_output
-    return maker.run(share)
+    return maker.run(share, list_temporaries(lives, kernels, maker.sizes))
+
+
+def plan_device(
+    lives: Lives,
+    known: Planned,
+    outside: Sequence[LetStmt],
+    title: str,
+    unique_name: Callable[[str], str],
+    alignment: int,
+    *,
+    share: bool = True,
+) -> Planned:
+    """The plan of the temporaries of the call in device memory, completed by those of kernels.
+
+    The arguments are those of `make_plan`; `known` is what that gave.
+    """
+    maker = _Maker(lives, outside, title, unique_name, alignment, lambda name: False)
+    maker.kind, maker.ending = MemoryType.GPUGlobal, "device_alloc"
+    return maker.run(share, known.temporaries)
 
 
 class _Maker:
@@ -94,6 +118,8 @@ class _Maker:
         alignment: int,
         stored_once: Callable[[str], bool],
     ) -> None:
+        self.kind = MemoryType.Heap
+        self.ending = "arena"
         self.outputs: Sequence[Output] = ()
         self.in_output: Callable[[str], bool] = lambda name: True
         self.lives = lives
@@ -107,13 +133,18 @@ class _Maker:
         self.unplanned: list[str] = []
         self.result = Planned(StoragePlan((), (), None, (), (), ()))
 
-    def run(self, share: bool) -> Planned:
-        temporaries = {life: _temporary(life) for life in self.lives.lives}
+    def run(self, share: bool, temporaries: dict[Life, PlannedTemporary]) -> Planned:
+        self.result.temporaries = temporaries
         planned = []
         for life, temporary in temporaries.items():
-            if life.kind is not MemoryType.Heap or life.begin == life.end:
+            if life.kind is not self.kind or life.node.address is not None:
+                continue
+            if life.begin == life.end:
                 continue
             extents = self.sizes.extents_of(life) if share else None
+            if self.kind is MemoryType.GPUGlobal and life.in_parallel:
+                # Launches of several workers wait for one another anyway.
+                extents = None
             if extents is None:
                 self.unplanned.append(life.name)
                 continue
@@ -147,7 +178,8 @@ class _Maker:
         if scope.loop is None:
             self._use_outputs(scope, groups)
             single = len(members) == 1 and not members[0].slots_of and not members[0].output
-            name = members[0].name if single else self.unique_name(f"{self.title}.arena")
+            wanted = f"{self.title}.{self.ending}"
+            name = members[0].name if single else self.unique_name(wanted)
             arena = Arena(name, "call", tuple(members), self.alignment)
         else:
             assert type(scope.loop.node) is For
@@ -155,6 +187,7 @@ class _Maker:
             arena = Arena(self.unique_name(f"{loop}.arena"), loop, tuple(members), self.alignment)
         for i, member in enumerate(members):
             member.arena, member.member = arena.name, i
+        arena.kind = self.kind
         arena.groups = groups
         for i, group in enumerate(arena.groups):
             for member in group:
@@ -273,20 +306,6 @@ def _sample(names: set[str], extent: int, other: int) -> dict[str, Number]:
         else:
             values[name] = other
     return values
-
-
-def _temporary(life: Life) -> PlannedTemporary:
-    node = life.node
-    return PlannedTemporary(
-        life.name,
-        node.type,
-        node.extents,
-        node.padding,
-        node.condition,
-        life.kind,
-        (life.begin, life.end),
-        life.loops,
-    )
 
 
 def _size_in_arena(

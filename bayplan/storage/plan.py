@@ -41,8 +41,7 @@ class PlannedTemporary:
         member: its number in the arena, -1 for one with memory of its own.
         group: the number of the bytes it has in the arena: members of one group follow each other
             in place.
-        slots_of: for the slab of a parallel loop the name of the workers' arena in it; for that
-            of a kernel the name of the arena that each block has.
+        slots_of: for the slab of a parallel loop the name of the workers' arena in it.
         output: name of the output in whose bytes it lives where `in_output` holds in the call; it
             takes none of the arena then. "" for none.
     """

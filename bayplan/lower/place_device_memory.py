@@ -1,0 +1,169 @@
+"""Gives what kernels touch memory on the device, and says when bytes of either side are newer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bayplan.ir import build
+from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
+from bayplan.ir.memory import MemoryType
+from bayplan.ir.stmts import Allocate, Block, Evaluate, Free, LetStmt, Stmt
+from bayplan.ir.types import INT32
+from bayplan.ir.walk import Rewriter, iterate
+from bayplan.language.target_names import TargetFeature
+from bayplan.lower.context import Lowering
+from bayplan.lower.sides_of_storage import SidesOfStorage, touched_by
+from bayplan.storage.kernels import ON_DEVICE, is_kernel
+
+_DEVICES = (TargetFeature.CUDA, TargetFeature.OpenCL)
+
+
+def place_device_memory(stmt: Stmt, lowering: Lowering) -> Stmt:
+    """The statement in which kernels find their memory on the device, with true bytes in it.
+
+    A temporary of the host's statements that only kernels touch is device memory. One that both
+    touch has two homes: its own on the host, and directly inside an allocation of the name with
+    ".device" behind it. For these, and for buffers of the call, calls around launches and around
+    what the host does say which side's bytes are to be true, and which are newer from there on;
+    bytes are copied when a call runs, where they are not true.
+
+    Order: after free_early; before plan_storage.
+    """
+    if not has_device(lowering) and not any(is_kernel(node) for node in iterate(stmt)):
+        return stmt
+    return _PlaceDeviceMemory(lowering).walk(stmt)
+
+
+def has_device(lowering: Lowering) -> bool:
+    """Whether the target has a device, so that buffers may be newer there."""
+    target = lowering.target
+    return target is not None and bool(target.features_any_of(_DEVICES))
+
+
+class _Scope:
+    """What names stand for at a place: the temporaries around it, and whether they have two homes.
+
+    What is no temporary is a buffer of the call.
+    """
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        self.two_sided: dict[str, list[bool]] = {name: [False] for name in tables}
+
+    def tracked(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that have bytes on both sides, in order."""
+        return [n for n in sorted(names) if n not in self.two_sided or self.two_sided[n][-1]]
+
+    def enter(self, name: str, two_sided: bool) -> None:
+        self.two_sided.setdefault(name, []).append(two_sided)
+
+    def leave(self, name: str) -> None:
+        self.two_sided[name].pop()
+        if not self.two_sided[name]:
+            del self.two_sided[name]
+
+
+class _PlaceDeviceMemory:
+    def __init__(self, lowering: Lowering) -> None:
+        self.sides = SidesOfStorage()
+        self.scope = _Scope([table.name for table in lowering.tables or []])
+
+    def walk(self, s: Stmt) -> Stmt:
+        cls = type(s)
+        if cls is Block:
+            return self._block(s)  # type: ignore[arg-type]
+        if cls is Allocate:
+            return self._allocate(s)  # type: ignore[arg-type]
+        if cls is LetStmt:
+            let: Any = s
+            body = self.walk(let.body)
+            result = s if body is let.body else LetStmt(let.name, let.value, body)
+            return build.block([*self._before([let.value]), result])
+        if not self.sides.of(s).kernels:
+            return self._on_host([s])
+        if is_kernel(s):
+            return self._launch(s)
+        values = [c for c in s.children() if isinstance(c, Expr)]
+        children = [self.walk(c) if isinstance(c, Stmt) else c for c in s.children()]
+        return build.block([*self._before(values), s.with_children(children)])  # type: ignore[list-item]
+
+    def _block(self, s: Block) -> Stmt:
+        """Parts without a launch between them are one thing that the host does."""
+        parts: list[Stmt] = []
+        host: list[Stmt] = []
+        for part in s.stmts:
+            if type(part) in (LetStmt, Allocate) or self.sides.of(part).kernels:
+                parts += [self._on_host(host), self.walk(part)]
+                host = []
+            else:
+                host.append(part)
+        return build.block([*parts, self._on_host(host)])
+
+    def _on_host(self, parts: list[Stmt]) -> Stmt:
+        """What the host does: its bytes are true before the first part that touches them."""
+        touched = [self.scope.tracked(self.sides.of(s).host) for s in parts]
+        stored = [self.scope.tracked(self.sides.of(s).host_stores) for s in parts]
+        # After the last part that stores, which is before the end of a life.
+        last = max([i for i, names in enumerate(stored) if names], default=-1)
+        seen: set[str] = set()
+        result: list[Stmt] = []
+        for i, s in enumerate(parts):
+            result += [_call("device_copy_out", n) for n in touched[i] if n not in seen]
+            seen.update(touched[i])
+            result.append(s)
+            if i == last:
+                names = sorted({n for some in stored for n in some})
+                result += [_call("host_written", n) for n in names]
+        return build.block(result)
+
+    def _before(self, values: Iterable[Expr]) -> list[Stmt]:
+        """What values need that are computed before a statement with launches in it."""
+        names: set[str] = set()
+        for value in values:
+            names |= touched_by(value)[0]
+        return [_call("device_copy_out", n) for n in self.scope.tracked(names)]
+
+    def _launch(self, s: Stmt) -> Stmt:
+        sides = self.sides.of(s)
+        before = [_call("device_copy_in", n) for n in self.scope.tracked(sides.device)]
+        after = [_call("device_written", n) for n in self.scope.tracked(sides.device_stores)]
+        return build.block([*before, s, *after])
+
+    def _allocate(self, s: Allocate) -> Stmt:
+        sides = self.sides.of(s.body)
+        on_device, on_host = s.name in sides.device, s.name in sides.host
+        self.scope.enter(s.name, on_device and on_host)
+        body = self.walk(s.body)
+        self.scope.leave(s.name)
+        before = self._before([*s.extents, s.condition])
+        if not on_device:
+            return build.block([*before, s.with_body(body)])
+        name = s.name
+        if on_host:
+            name += ON_DEVICE
+            body = _FreeBoth(s.name)(body)
+        device = Allocate(
+            name, s.type, MemoryType.GPUGlobal, s.extents, s.condition, s.padding, body,
+            s.alignment,
+        )
+        return build.block([*before, s.with_body(device) if on_host else device])
+
+
+def _call(name: str, of: str) -> Stmt:
+    return Evaluate(Call(INT32, name, (StringImm(of),), CallKind.INTRINSIC))
+
+
+class _FreeBoth(Rewriter):
+    """Ends the life of the device's bytes where that of the host's ends."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+    def rewrite_Free(self, node: Free) -> Stmt:
+        if node.name != self.name:
+            return node
+        return build.block([node, Free(node.name + ON_DEVICE)])
