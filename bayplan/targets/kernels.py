@@ -147,8 +147,9 @@ class DeviceWriter(Writer):
             elif isinstance(node, S.Store):
                 self.touched.setdefault(node.name, node.value.type.element_of())
                 self.stored.add(node.name)
-        for node in iterate(body):
-            if isinstance(node, S.Allocate) and node.address is not None:
+        aliases = [n for n in iterate(body) if isinstance(n, S.Allocate)]
+        for node in [*aliases, *aliases]:  # an arena may be an alias itself
+            if node.address is not None:
                 arena = node.address.args[-2]
                 if node.name in self.touched and isinstance(arena, E.Variable):
                     self.touched[arena.name] = Type("uint", 8)
