@@ -133,9 +133,9 @@ def _choose(h: Helpers, t: VectorType, first: bool, value: str, plain: str) -> s
     at = max(16, t.size_bytes)
     verb = "store" if value else "load"
     element, middle, _ = _AVX512[t.width]
-    pointer = f"BP_ADDRESS({element}, {at}, p)"
     other = f"BP_VECTOR({element}, {at}, {_widen(h, t, value) if value else _zeros(h, t)})"
-    found = f"__builtin_ia32_{verb}{middle}{8 * at}_mask({pointer}, {other}, {_bits(h, t, first)})"
+    builtin = f"__builtin_ia32_{verb}{middle}{8 * at}_mask"
+    found = f"{builtin}(BP_ADDRESS(p), {other}, {_bits(h, t, first)})"
     text = f"#if BP_MASKS == 2\n{_statement(h, t, value, found)}"
     if t.width in _AVX:
         text += f"#elif BP_MASKS == 1\n{_with_avx(h, t, first, value)}"
@@ -149,8 +149,7 @@ def _with_avx(h: Helpers, t: VectorType, first: bool, value: str) -> str:
     at = max(16, t.size_bytes)
     mask = f"{_leading(h, t.width, at)}(n)" if first else _widen(h, t, "m")
     verb = f"mask{'store' if value else 'load'}{suffix}{'256' if at == 32 else ''}"
-    address = f"BP_VECTOR_ADDRESS({element}, {at}, p)"
-    arguments = [address, f"BP_VECTOR({whole}, {at}, {mask})"]
+    arguments = ["BP_ADDRESS(p)", f"BP_VECTOR({whole}, {at}, {mask})"]
     if value:
         arguments.append(f"BP_VECTOR({element}, {at}, {_widen(h, t, value)})")
     return _statement(h, t, value, f"__builtin_ia32_{verb}({', '.join(arguments)})")
@@ -159,7 +158,7 @@ def _with_avx(h: Helpers, t: VectorType, first: bool, value: str) -> str:
 def _with_avx_halves(h: Helpers, t: VectorType, first: bool, value: str) -> str:
     element, suffix, whole = _AVX[t.width]
     half = t.lanes // 2
-    addresses = [f"BP_VECTOR_ADDRESS({element}, 32, {p})" for p in ("p", f"p + {half}")]
+    addresses = ["BP_ADDRESS(p)", f"BP_ADDRESS(p + {half})"]
     halves = "__attribute__((vector_size(32))) h[2]"
     if first:
         every = _leading(h, t.width, 32)

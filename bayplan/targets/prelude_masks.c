@@ -15,15 +15,19 @@
 #define BP_MASKS 0
 #endif
 #endif
-/* The address as the builtins of AVX-512 take it: of an element in gcc, of a vector in clang. */
-#if defined(__clang__)
-#define BP_ADDRESS BP_VECTOR_ADDRESS
+/* An address for a builtin. Some compilers want that of an element, others that of a vector; in C
+   a void * becomes either. */
+#ifdef __cplusplus
+extern "C++" {
+struct bp_address {
+    void *at;
+    template <class T> __attribute__((always_inline)) operator T *() const { return (T *)at; }
+};
+}
+#define BP_ADDRESS(p) (bp_address{(void *)(p)})
 #else
-#define BP_ADDRESS(element, bytes, p) ((element *)(p))
+#define BP_ADDRESS(p) ((void *)(p))
 #endif
-/* The address as that of a vector. */
-#define BP_VECTOR_ADDRESS(element, bytes, p) \
-    ((element __attribute__((vector_size(bytes))) *)(p))
 /* The vector's bytes as one of other elements. */
 #define BP_VECTOR(element, bytes, ...) ((element __attribute__((vector_size(bytes))))(__VA_ARGS__))
 
