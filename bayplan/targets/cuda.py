@@ -58,6 +58,8 @@ class CUDA(DeviceLanguage):
         parts = [(folder / "prelude_cuda.cuh").read_text()]
         if "_half" in text:
             parts.append((folder / "prelude_half.cuh").read_text())
+        if "bp_swap" in text:
+            parts.append((folder / "prelude_swap.cuh").read_text())
         return "\n".join(parts)
 
     def ending(self, unit: DeviceUnit) -> str:

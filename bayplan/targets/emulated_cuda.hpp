@@ -13,6 +13,8 @@
 #define BAYPLAN_EMULATED_CUDA_HPP
 
 #define BP_EMULATED 1
+/* In each file that kernels are compiled in, used or not. */
+#define BP_OWN static inline __attribute__((unused))
 
 #include <math.h>
 #include <stddef.h>
@@ -142,10 +144,8 @@ struct block {
     thread *current;
     uint3 id;
     dim3 sizes, grid;
-    char *shared;          /* of a constant size */
-    uint64_t shared_bytes;
+    char *shared;
     bool shared_is_fresh;
-    char *shared_of_launch;
     char *why;
     uint64_t room;
     bool failed;
@@ -164,9 +164,9 @@ static thread_local stacks kept_stacks;
 
 /* Puts this stack aside and goes on with another one. */
 #ifdef BP_EMULATED_UCONTEXT
-inline void change(ucontext_t *from, ucontext_t *to) { swapcontext(from, to); }
+BP_OWN void change(ucontext_t *from, ucontext_t *to) { swapcontext(from, to); }
 #else
-__attribute__((noinline)) static void change(void **from, void **to) {
+__attribute__((noinline, unused)) static void change(void **from, void **to) {
     void *target = *to;
     __asm__ volatile(
         "subq $128, %%rsp\n\t" /* what a leaf function may have below its stack pointer */
@@ -191,7 +191,7 @@ __attribute__((noinline)) static void change(void **from, void **to) {
 #endif
 
 /* Back to the host's stack, where it is decided who is next. */
-inline void leave(bool for_good) {
+BP_OWN void leave(bool for_good) {
     block *b = here;
     thread *t = b->current;
 #ifdef BP_EMULATED_ASAN
@@ -205,7 +205,7 @@ inline void leave(bool for_good) {
 #endif
 }
 
-static void begin_thread() {
+BP_OWN void begin_thread() {
 #ifdef BP_EMULATED_ASAN
     __sanitizer_finish_switch_fiber(nullptr, &here->host_bottom, &here->host_size);
 #endif
@@ -216,7 +216,7 @@ static void begin_thread() {
 }
 
 /* Lets a thread run until it waits or ends; false where there is no stack for it. */
-static bool resume(block *b, thread *t) {
+BP_OWN bool resume(block *b, thread *t) {
     if (t->now == state::fresh) {
         t->stack = kept_stacks.take();
         if (!t->stack) return false;
@@ -249,14 +249,14 @@ static bool resume(block *b, thread *t) {
     return true;
 }
 
-inline void wait(state how, int32_t line) {
+BP_OWN void wait(state how, int32_t line) {
     here->current->now = how;
     here->current->line = line;
     leave(false);
 }
 
 /* Whether all lanes that a thread waits for wait at the same place; then they go on. */
-static bool release_warp(block *b, int64_t i) {
+BP_OWN bool release_warp(block *b, int64_t i) {
     thread *t = &b->threads[i];
     const int64_t first = i / warp_lanes * warp_lanes;
     uint64_t shown[warp_lanes] = {0};
@@ -278,7 +278,7 @@ static bool release_warp(block *b, int64_t i) {
     return true;
 }
 
-static void describe(const thread *t, char *out, size_t room) {
+BP_OWN void describe(const thread *t, char *out, size_t room) {
     if (t->now == state::ended)
         snprintf(out, room, "thread (%u, %u, %u) has ended", t->id.x, t->id.y, t->id.z);
     else
@@ -287,7 +287,7 @@ static void describe(const thread *t, char *out, size_t room) {
 }
 
 /* Whether all threads of the block wait at one barrier; then they go on. */
-static bool release_barrier(block *b) {
+BP_OWN bool release_barrier(block *b) {
     const thread *first = &b->threads[0];
     for (int64_t i = 0; i < b->count; i++) {
         const thread *t = &b->threads[i];
@@ -310,9 +310,8 @@ static bool release_barrier(block *b) {
 }
 
 /* All turns of the threads of one block. */
-static bool run_block(block *b) {
+BP_OWN bool run_block(block *b) {
     b->shared_is_fresh = true;
-    if (b->shared_of_launch) memset(b->shared_of_launch, no_value, b->launch->shared_bytes);
     for (int64_t i = 0; i < b->count; i++) b->threads[i].now = state::fresh;
     int64_t ended = 0;
     /* Every second time the last thread is the first: none may count on the order. */
@@ -335,14 +334,14 @@ static bool run_block(block *b) {
     return true;
 }
 
-static void drop_stacks(block *b) {
+BP_OWN void drop_stacks(block *b) {
     for (int64_t i = 0; i < b->count; i++) {
         if (b->threads[i].stack) kept_stacks.give(b->threads[i].stack);
         free(b->threads[i].inbox);
     }
 }
 
-static int32_t run_blocks(const bp_emulated_launch *launch, entry kernel, char *why,
+BP_OWN int32_t run_blocks(const bp_emulated_launch *launch, entry kernel, char *why,
                           uint64_t room) {
     block b = {};
     b.launch = launch, b.kernel = kernel, b.why = why, b.room = room;
@@ -355,10 +354,7 @@ static int32_t run_blocks(const bp_emulated_launch *launch, entry kernel, char *
     for (int64_t i = 0; i < b.count; i++)
         b.threads[i].id = {(unsigned)(i % n[0]), (unsigned)(i / n[0] % n[1]),
                            (unsigned)(i / n[0] / n[1])};
-    if (launch->shared_bytes)
-        b.shared_of_launch = static_cast<char *>(malloc(launch->shared_bytes));
-    bool fine = !launch->shared_bytes || b.shared_of_launch;
-    if (!fine) snprintf(why, room, "no memory for a block's shared memory");
+    bool fine = true;
     block *const before = here;
     here = &b;
     for (int64_t z = 0; fine && z < blocks[2]; z++)
@@ -371,16 +367,16 @@ static int32_t run_blocks(const bp_emulated_launch *launch, entry kernel, char *
     drop_stacks(&b);
     delete[] b.threads;
     free(b.shared);
-    free(b.shared_of_launch);
     return fine ? 0 : -1;
 }
 
 /* Memory of the block; the first thread that comes here makes it. */
-static char *shared(uint64_t bytes) {
+BP_OWN char *shared(uint64_t bytes) {
     block *b = here;
     if (b->shared_is_fresh) {
-        if (!b->shared) b->shared = static_cast<char *>(malloc(bytes));
-        if (!b->shared) abort();
+        void *memory = b->shared;
+        if (!memory && posix_memalign(&memory, 128, bytes ? bytes : 1)) abort();
+        b->shared = static_cast<char *>(memory);
         memset(b->shared, no_value, bytes);
         b->shared_is_fresh = false;
     }
@@ -420,9 +416,9 @@ uint64_t to_bits(T value) {
     return bits;
 }
 
-inline int lane() { return static_cast<int>((here->current - here->threads) % warp_lanes); }
+BP_OWN int lane() { return static_cast<int>((here->current - here->threads) % warp_lanes); }
 
-inline void show(uint32_t mask, uint64_t bits, int32_t line) {
+BP_OWN void show(uint32_t mask, uint64_t bits, int32_t line) {
     here->current->mask = mask;
     here->current->outbox = bits;
     wait(state::in_warp, line);
@@ -438,7 +434,7 @@ T exchange(uint32_t mask, T value, int source, int width, int32_t line) {
     return result;
 }
 
-inline uint32_t ballot(uint32_t mask, bool mine, int32_t line) {
+BP_OWN uint32_t ballot(uint32_t mask, bool mine, int32_t line) {
     show(mask, mine, line);
     uint32_t result = 0;
     for (int k = 0; k < warp_lanes; k++)
@@ -497,7 +493,7 @@ T atomicCAS(T *p, typename bp_emulated::same<T>::type before,
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define BP_INLINE static inline __attribute__((unused))
+#define BP_INLINE BP_OWN
 
 #define __syncthreads() bp_emulated::wait(bp_emulated::state::at_barrier, __LINE__)
 #define __threadfence_block() __atomic_thread_fence(__ATOMIC_SEQ_CST)
@@ -517,7 +513,7 @@ T atomicCAS(T *p, typename bp_emulated::same<T>::type before,
 
 namespace bp_emulated {
 
-inline uint32_t mask_of(uint32_t mask = 0xffffffffu) { return mask; }
+BP_OWN uint32_t mask_of(uint32_t mask = 0xffffffffu) { return mask; }
 
 template <class T>
 T from_lane(uint32_t mask, T value, int32_t line, int source, int width = warp_lanes) {
@@ -542,14 +538,14 @@ T from_other(uint32_t mask, T value, int32_t line, int lanes, int width = warp_l
 }  // namespace bp_emulated
 
 /* Bits and floats. */
-inline int __popc(unsigned int x) { return __builtin_popcount(x); }
-inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned int>(x)) : 32; }
-inline int __clzll(long long x) {
+BP_OWN int __popc(unsigned int x) { return __builtin_popcount(x); }
+BP_OWN int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+BP_OWN int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned int>(x)) : 32; }
+BP_OWN int __clzll(long long x) {
     return x ? __builtin_clzll(static_cast<unsigned long long>(x)) : 64;
 }
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+BP_OWN int __ffs(int x) { return __builtin_ffs(x); }
+BP_OWN int __ffsll(long long x) { return __builtin_ffsll(x); }
 template <class T, class F>
 T bp_emulated_bits(F from) {
     static_assert(sizeof(T) == sizeof(F), "bits of one size");
@@ -557,18 +553,18 @@ T bp_emulated_bits(F from) {
     memcpy(&to, &from, sizeof to);
     return to;
 }
-inline float __int_as_float(int x) { return bp_emulated_bits<float>(x); }
-inline int __float_as_int(float x) { return bp_emulated_bits<int>(x); }
-inline float __uint_as_float(unsigned x) { return bp_emulated_bits<float>(x); }
-inline unsigned __float_as_uint(float x) { return bp_emulated_bits<unsigned>(x); }
-inline double __longlong_as_double(long long x) { return bp_emulated_bits<double>(x); }
-inline long long __double_as_longlong(double x) { return bp_emulated_bits<long long>(x); }
+BP_OWN float __int_as_float(int x) { return bp_emulated_bits<float>(x); }
+BP_OWN int __float_as_int(float x) { return bp_emulated_bits<int>(x); }
+BP_OWN float __uint_as_float(unsigned x) { return bp_emulated_bits<float>(x); }
+BP_OWN unsigned __float_as_uint(float x) { return bp_emulated_bits<unsigned>(x); }
+BP_OWN double __longlong_as_double(long long x) { return bp_emulated_bits<double>(x); }
+BP_OWN long long __double_as_longlong(double x) { return bp_emulated_bits<long long>(x); }
 /* Not fused into a sum. */
-inline float __fmul_rn(float a, float b) {
+BP_OWN float __fmul_rn(float a, float b) {
     volatile float product = a * b;
     return product;
 }
-inline double __dmul_rn(double a, double b) {
+BP_OWN double __dmul_rn(double a, double b) {
     volatile double product = a * b;
     return product;
 }
@@ -576,7 +572,7 @@ inline double __dmul_rn(double a, double b) {
 #define BP_SHARED(type, name, count, alignment) \
     type *const name = (type *)bp_emulated::shared(sizeof(type) * (count))
 #define BP_SHARED_OF_LAUNCH(type, name) \
-    type *const name = (type *)bp_emulated::here->shared_of_launch
+    type *const name = (type *)bp_emulated::shared(bp_emulated::here->launch->shared_bytes)
 
 template <class T>
 T bp_swap(T *p, typename bp_emulated::same<T>::type before,

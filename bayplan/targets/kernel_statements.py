@@ -12,12 +12,11 @@ from bayplan.ir.errors import InternalError, ScheduleError
 from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.types import INT64, Type
 from bayplan.ir.walk import iterate
-from bayplan.targets.c_access import store_scalar
 from bayplan.targets.c_names import memory_type, scalar_type
 from bayplan.targets.c_stmts import StatementWriter
 from bayplan.targets.c_storage import _describe
 from bayplan.targets.c_writer import Binding, Lines, Pieces
-from bayplan.targets.device_atomics import write_atomic
+from bayplan.targets.device_atomics import write_atomic, write_try
 from bayplan.targets.device_language import PRIVATE, SHARED, STATIC_SHARED_BYTES
 
 if TYPE_CHECKING:
@@ -41,6 +40,8 @@ class KernelWriter(StatementWriter):
         self.kernel = kernel
         self.declared: Lines = []
         self.arenas: dict[str, str] = {}
+        # While an update is tried: its store, the line that ends a try, the type of its bits.
+        self.atomic: tuple[S.Store, Callable[[str], str], Type] | None = None
 
     def write(self, s: S.Stmt) -> None:
         _RULES[type(s)](self, s)
@@ -85,6 +86,9 @@ class KernelWriter(StatementWriter):
         """All lanes of a vector are computed before one is stored, where that can be told."""
         w = self.w
         if isinstance(s.value, E.Call) and s.value.is_intrinsic("undef"):
+            return
+        if self.atomic is not None:
+            write_try(self, s.value)
             return
         roots = [s.value, s.index] + ([s.predicate] if s.predicate is not None else [])
         w.begin_statement(*roots)
@@ -279,5 +283,3 @@ _RULES: Final[dict[type, Callable[[Any, Any], None]]] = {
     S.Prefetch: KernelWriter.transparent,
     S.HoistedStorage: KernelWriter.transparent,
 }
-
-__all__ = ["KernelWriter", "store_scalar"]

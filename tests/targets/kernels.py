@@ -218,7 +218,7 @@ class Emulation:
         text.write_text(read_emulation() + program.text + _main(program))
         out = self.folder / "program"
         done = subprocess.run(
-            [self.compiler, "-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *self.flags,
+            [self.compiler, "-std=c++17", "-O1", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror", *self.flags,
              str(text), "-o", str(out), "-lm"],
             capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
