@@ -1,7 +1,7 @@
 """Runs GPU schedules on the host: kernels in their normal form become plain loops.
 
-Threads of a stretch, and blocks, run in the reverse or in a shuffled order: programs that depend
-on the order give other results.
+Blocks and the threads of a stretch run forwards or backwards: what depends on their order gives
+other results in one of the two.
 """
 
 from __future__ import annotations
@@ -23,20 +23,25 @@ from bayplan.lower.context import Lowering
 
 
 class _AsLoops(Rewriter):
-    """Blocks and threads as serial loops that run from the last iteration to the first."""
+    """Blocks and threads as serial loops, where asked from the last iteration to the first."""
 
     memoise = False
+
+    def __init__(self, reverse: bool) -> None:
+        super().__init__()
+        self._reverse = reverse
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Stmt:
         body = self(node.body)
-        if not node.kind.is_gpu:
-            return For(node.name, node.min, node.extent, node.kind, node.partition, body)
+        kind = ForKind.Serial if node.kind.is_gpu else node.kind
+        if not node.kind.is_gpu or not self._reverse:
+            return For(node.name, node.min, node.extent, kind, node.partition, body)
         backwards = f"{node.name}.backwards"
         body = LetStmt(node.name, node.extent - 1 - var(backwards), body)
-        return For(backwards, int32(0), node.extent, ForKind.Serial, Partition.Never, body)
+        return For(backwards, int32(0), node.extent, kind, Partition.Never, body)
 
 
 @contextmanager
@@ -49,7 +54,7 @@ def kernels_on_host(reverse: bool = True) -> Iterator[list[Stmt]]:
         result = load("normalize_kernels")(stmt, lowering)
         verify(result, "kernels")
         forms.append(result)
-        return _AsLoops()(result) if reverse else result
+        return _AsLoops(reverse)(result)
 
     def check(stmt: Stmt, lowering: Lowering) -> Stmt:
         target, lowering.target = lowering.target, None
