@@ -106,6 +106,21 @@ _ALL = (
         "Place temporaries in arenas. 0: each one has memory of its own, to look for faults.",
         changes_code=True,
     ),
+    Setting(
+        "OPENCL_LIBRARY",
+        "path",
+        None,
+        "The OpenCL loader to take. Not set: that of pyopencl's wheel, else the system's.",
+    ),
+    Setting(
+        "OPENCL_DEVICE",
+        "str",
+        None,
+        "A part of the name of the OpenCL device, or of its platform, to run kernels on. Not set: "
+        "a GPU, else any.",
+    ),
+    Setting("CUDA_LIBRARY", "path", None, "The library of the CUDA driver. Not set: the system's."),
+    Setting("CUDA_DEVICE", "int", None, "The number of the CUDA device to run kernels on."),
     Setting("DUMP_DIR", "path", None, "Write the program after each pass into this folder."),
     Setting("RANDOM_PROGRAMS", "int", 300, "Random programs in a run of Bayplan's own tests."),
     Setting(

@@ -1,4 +1,4 @@
-"""Compiles C text to a shared library through the cache."""
+"""Compiles C or C++ text to a shared library through the cache."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def compile_library(
     libraries: tuple[str, ...] = ("-lm",),
     compiler: Compiler | None = None,
     flags: list[str] | None = None,
+    suffix: str = ".c",
 ) -> Path:
     """The shared library of a C text, compiled unless the cache has it.
 
@@ -43,6 +44,7 @@ def compile_library(
         libraries: flags behind the source.
         compiler: by default the one `find_compiler` finds.
         flags: by default those `choose_flags` chooses.
+        suffix: of the file of the text.
 
     Raises:
         NoCompiler: There is no compiler.
@@ -60,7 +62,7 @@ def compile_library(
         return found
     folder = Path(tempfile.mkdtemp(prefix="tmp-", dir=cache_folder()))
     try:
-        text = folder / f"{_file_name(name)}.c"
+        text = folder / f"{_file_name(name)}{suffix}"
         text.write_text(source)
         library = folder / f"{_file_name(name)}.so"
         end = [str(text), "-o", str(library), *libraries]

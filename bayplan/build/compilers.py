@@ -99,6 +99,39 @@ def _from_wheel() -> Compiler | None:
     return Compiler((sys.executable, "-m", "ziglang", "cc"), "zig", "the ziglang wheel")
 
 
+CXX_CANDIDATES: Final = ("g++", "clang++", "c++")
+
+
+def find_cxx_compiler() -> Compiler:
+    """The C++ compiler that emulated kernels are compiled with.
+
+    Raises:
+        NoCompiler: `$CXX` names none, or none is in `$PATH` and the ziglang wheel is missing.
+    """
+    words = shlex.split(os.environ.get("CXX", ""))
+    if words:
+        found = search_path(words[0])
+        if found is None:
+            raise NoCompiler(
+                f"CXX={os.environ['CXX']!r}: there is no executable file {words[0]!r}",
+                hint="set CXX to a C++ compiler, or unset it to let Bayplan search",
+            )
+        return Compiler((found, *words[1:]), "clang" if "clang" in found else "gcc", "CXX")
+    for name in CXX_CANDIDATES:
+        path = search_path(name)
+        if path is not None:
+            real = os.path.realpath(path)
+            return Compiler((path,), "clang" if "clang" in real else "gcc", "PATH")
+    wheel = _from_wheel()
+    if wheel is not None:
+        return Compiler((*wheel.command[:-1], "c++"), "zig", wheel.origin)
+    raise NoCompiler(
+        f"no C++ compiler for emulated kernels: looked for {', '.join(CXX_CANDIDATES)} in "
+        f"{os.environ.get('PATH', '') or 'an empty PATH'}, and for the ziglang wheel",
+        hint="install g++ or clang++, or `pip install ziglang`, or set CXX to a compiler",
+    )
+
+
 def list_compilers() -> list[Compiler]:
     """All compilers that can be found without `$CC`, in the order of preference."""
     found = []

@@ -65,3 +65,22 @@ def choose_flags(compiler: Compiler, *, native: bool = True) -> list[str]:
         flags.append("-march=native")
     flags += shlex.split(settings.value("CFLAGS"))
     return flags
+
+
+def emulation_flags(compiler: Compiler, *, shared: bool = True) -> list[str]:
+    """Flags for emulated kernels; jumps between stacks must not be taken for faults.
+
+    Args:
+        compiler: a C++ compiler.
+        shared: for a shared library of this machine, not an object file.
+    """
+    flags = [
+        "-std=c++17", "-O1", "-fPIC", "-ffp-contract=fast", "-fno-math-errno",
+        "-fno-strict-aliasing", "-fvisibility=hidden", "-U_FORTIFY_SOURCE",
+        "-fno-exceptions", "-fno-rtti",
+    ]  # fmt: skip
+    if compiler.kind == "zig":
+        flags.append("-fno-sanitize=all")
+    if shared:
+        flags += ["-shared", "-march=native"]
+    return flags + shlex.split(settings.value("CFLAGS"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,11 @@ def load_runtime() -> Runtime:
         compiler = find_compiler()
         flags = [*choose_flags(compiler), "-pthread", "-fvisibility=default"]
         path = compile_library(
-            read_sources(), "bayplan_runtime", compiler=compiler, flags=flags, libraries=()
+            read_sources(devices=True),
+            "bayplan_runtime",
+            compiler=compiler,
+            flags=flags,
+            libraries=("-ldl",) if sys.platform == "linux" else (),
         )
         _runtime = Runtime(ctypes.CDLL(str(path)))
         threads = settings.value("NUM_THREADS")

@@ -14,6 +14,7 @@ from bayplan.driver.compile import (
     default_target,
 )
 from bayplan.driver.contexts import context, num_threads, runtime, set_num_threads
+from bayplan.driver.device_buffers import put_on_device
 from bayplan.driver.externs import load_externs, register_extern
 from bayplan.driver.realize import realize
 from bayplan.driver.storage import storage
@@ -35,6 +36,7 @@ __all__ = [
     "lowered_text",
     "load_externs",
     "num_threads",
+    "put_on_device",
     "query_input_bounds",
     "realize",
     "register_extern",

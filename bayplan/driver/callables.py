@@ -7,7 +7,7 @@ from typing import Any
 
 from bayplan.driver.compile import check_defined, compile_pipeline
 from bayplan.driver.contexts import context
-from bayplan.driver.values import make_values, output_parameters
+from bayplan.driver.values import CallValues, make_values, output_parameters, run
 from bayplan.driver.workspace import Workspace
 from bayplan.ir.errors import BufferError, MissingArgument, WorkspaceError
 from bayplan.language.buffer import Buffer
@@ -65,7 +65,7 @@ class Callable:
         """
         arguments = self._values(values)
         if workspace is None:
-            self._compiled.call(arguments, context())
+            run(self._compiled, arguments, context())
             return
         with Workspace(workspace) as memory:
             memory.check_apart(self._compiled.arguments, arguments)
@@ -76,7 +76,7 @@ class Callable:
                     f"{self.workspace_alignment}",
                     hint="make_workspace(...) gives an aligned one",
                 )
-            self._compiled.call(arguments, context(), (memory.address, memory.size_bytes))
+            run(self._compiled, arguments, context(), (memory.address, memory.size_bytes))
 
     def workspace_bytes(self, *values: Any) -> int:
         """The bytes of temporaries of a call with these arguments, which is not made.
@@ -107,7 +107,7 @@ class Callable:
         start = -block.ctypes.data % alignment
         return block[start : start + size]
 
-    def _values(self, values: Sequence[Any]) -> list[Any]:
+    def _values(self, values: Sequence[Any]) -> CallValues:
         """The arguments of the program, in its order."""
         count = len(self._inputs) + len(self._outputs)
         if len(values) != count:

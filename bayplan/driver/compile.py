@@ -29,6 +29,7 @@ class CompiledPipeline:
         functions: the output Functions it was made from.
         program: the lowered program.
         source: the emitted C.
+        device_source: its kernels, "" where there are none.
         sites: the places at which a call can end with an error.
     """
 
@@ -45,6 +46,8 @@ class CompiledPipeline:
         show_warnings(self.program.warnings)
         self.source: str = emitted.source
         self.sites: list[ErrorSite] = emitted.sites
+        self.device_source: str = emitted.device_source
+        self._kernel_count = emitted.kernel_count
         self._externs = ExternTable(list(emitted.unit.extern_functions.values()))
         self._loaded: Any = None
 
@@ -68,7 +71,12 @@ class CompiledPipeline:
         if self._loaded is None:
             from bayplan.build.loading import load_program
 
-            self._loaded = load_program(self._externs.begin + self.source, self.program.name)
+            loaded = load_program(self._externs.begin + self.source, self.program.name)
+            if self.device_source:
+                from bayplan.build.load_kernels import load_kernels
+
+                load_kernels(loaded, runtime(), self._kernel_count)
+            self._loaded = loaded
         self._externs.fill(self._loaded)
         return self._loaded
 

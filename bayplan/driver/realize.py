@@ -13,6 +13,7 @@ from bayplan.driver.values import (
     destination_buffers,
     make_values,
     output_parameters,
+    run,
 )
 from bayplan.ir.errors import BayplanError
 from bayplan.language.buffer import Buffer
@@ -46,10 +47,11 @@ def realize(
     if made:
         buffers = _grow(compiled, parameters, buffers, given or {})
     outputs = {id(p): b for p, b in zip(parameters, buffers, strict=True)}
-    values = make_values(compiled, outputs, given or {})
-    compiled.call(values, context())
+    run(compiled, make_values(compiled, outputs, given or {}, fresh=made), context())
     if not made:
         return None
+    for b in buffers:
+        b.copy_to_host()
     buffers = [
         b if buffer_bounds(b) == bounds else b.cropped(bounds)
         for b, bounds in zip(buffers, asked, strict=True)

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayplan.driver.compile import CompiledPipeline
+from bayplan.driver.device_buffers import CallBuffers, has_device
 from bayplan.ir.errors import BufferError, MissingArgument
 from bayplan.language.buffer import Buffer
 from bayplan.language.function import Function
 from bayplan.language.parameter import Parameter
 from bayplan.lower.program import Argument
-from bayplan.runtime.buffers import check_shape, make_record, make_scalar
+from bayplan.runtime.binding import Context
+from bayplan.runtime.buffers import check_shape, make_scalar
 
 
 def title_of(argument: Argument) -> str:
@@ -36,10 +38,49 @@ def given_value(argument: Argument, given: Mapping[int, Any]) -> Any:
     return value
 
 
+class CallValues(list[Any]):
+    """The arguments of one call, one `BufferRecord` or ctypes scalar each, in order.
+
+    Attributes:
+        buffers: where the buffers among them have their elements.
+    """
+
+    def __init__(self, buffers: CallBuffers) -> None:
+        super().__init__()
+        self.buffers = buffers
+
+
+def run(
+    compiled: CompiledPipeline,
+    arguments: CallValues,
+    context: Context,
+    workspace: tuple[int, int] | None = None,
+) -> None:
+    """Calls a program, see `CompiledPipeline.call`; then its buffers are what they became."""
+    try:
+        compiled.call(arguments, context, workspace)
+    except BaseException:
+        arguments.buffers.finish(bring_home=False)
+        raise
+    arguments.buffers.finish()
+
+
 def make_values(
-    compiled: CompiledPipeline, outputs: Mapping[int, Any], given: Mapping[int, Any]
-) -> list[Any]:
-    values: list[Any] = []
+    compiled: CompiledPipeline,
+    outputs: Mapping[int, Any],
+    given: Mapping[int, Any],
+    fresh: bool = False,
+) -> CallValues:
+    """The arguments of a call.
+
+    Args:
+        compiled: what is called.
+        outputs: the Buffers of the outputs by their Parameters' ids.
+        given: values of parameters for this call.
+        fresh: nobody has written the outputs yet.
+    """
+    news = frozenset([id(b) for b in outputs.values()]) if fresh else frozenset()
+    values = CallValues(CallBuffers(has_device(compiled.target), news))
     for argument in compiled.arguments:
         if argument.kind == "scalar":
             value = given_value(argument, given)
@@ -55,7 +96,8 @@ def make_values(
         else:
             buffer = given_value(argument, given)
         check_shape(buffer, argument.type, argument.dimensions, title_of(argument), argument.where)
-        values.append(make_record(buffer, argument.name))
+        written = argument.kind == "output_buffer"
+        values.append(values.buffers.add(buffer, argument.name, written=written))
     return values
 
 

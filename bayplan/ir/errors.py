@@ -199,6 +199,18 @@ class NoDevice(BayplanError):
     code = "BP-D001"
 
 
+class DeviceError(BayplanError):
+    """A device that refuses a kernel, or fails at running it or at a copy."""
+
+    code = "BP-D002"
+
+
+class OutOfDeviceMemory(OutOfMemory):
+    """The device could not give the bytes of a temporary or of a buffer."""
+
+    code = "BP-D003"
+
+
 class ErrorSite:
     """A place in the program at which the call can end with an error.
 

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bayplan.ir.errors import BoundsError, BufferError, DefinitionError, NoDevice
+from bayplan.ir.errors import BoundsError, BufferError, DefinitionError
 from bayplan.ir.exprs import Call, CallKind
 from bayplan.ir.source import user_line
 from bayplan.ir.types import Type
+from bayplan.language.buffer_device import DeviceSide
 from bayplan.language.buffer_layout import BufferDimension, Layout, packed, storage_order
 from bayplan.language.buffer_memory import ArrayView, Memory, allocate, layout_of_array
 from bayplan.language.expr import Expr
@@ -19,7 +20,7 @@ from bayplan.language.naming import unique_letter_name, unique_name
 __all__ = ["Buffer", "BufferDimension"]
 
 
-class Buffer(Layout):
+class Buffer(Layout, DeviceSide):
     """An array of elements of one type, dimension 0 first.
 
     Made of a type and sizes; or over the memory of an array, which is not copied and whose axes
@@ -33,13 +34,12 @@ class Buffer(Layout):
     `buffer[x, y]` is an element as a Python number; with Exprs it is an Expr.
     """
 
-    __slots__ = ("where", "_symbol", "_named", "_host_dirty", "__weakref__")
+    __slots__ = ("where", "_symbol", "_named", "__weakref__")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.where = user_line()
         self._symbol = ""
         self._view = None
-        self._host_dirty = False
         self._type = Type("uint", 8)
         self._dims = []
         self._address = 0
@@ -270,12 +270,22 @@ class Buffer(Layout):
 
     def numpy_view(self, reverse_axes: bool = True) -> Any:
         """A numpy array on the same memory, by default with dimension 0 as its last axis."""
+        self._show()
+        return self._as_numpy(reverse_axes)
+
+    def _as_numpy(self, reverse_axes: bool) -> Any:
         import numpy as np
 
         return np.asarray(self._array_view(reverse_axes))
 
+    def _show(self) -> None:
+        """From here on others have the memory too."""
+        self._bring_home()
+        self._held_memory().is_shared = True
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
+        self._show()
         return self._array_view(True).__array_interface__
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -289,8 +299,9 @@ class Buffer(Layout):
 
     def _elements(self) -> Any:
         """A numpy array with axis d for dimension d, kept until the layout changes."""
+        self._bring_home()
         if self._view is None:
-            self._view = self.numpy_view(reverse_axes=False)
+            self._view = self._as_numpy(reverse_axes=False)
         return self._view
 
     # Elements.
@@ -325,6 +336,7 @@ class Buffer(Layout):
             raise TypeError(f"an element of buffer {self._name} is set at integer coordinates")
         if not self.is_writable():
             raise BufferError(f"buffer {self._name} is read-only memory")
+        self._changed_here()
         self._elements()[self._position([c.__index__() for c in coords])] = self._fitting(value)
 
     def _fitting(self, value: Any) -> int | float:
@@ -353,6 +365,7 @@ class Buffer(Layout):
         self._held_memory()
         if not self.is_writable():
             raise BufferError(f"buffer {self._name} is read-only memory")
+        self._changed_here()
         self._elements()[...] = self._fitting(value)
 
     def all_equal(self, value: Any) -> bool:
@@ -378,6 +391,7 @@ class Buffer(Layout):
             low = max(mine.begin(), other.begin())
             box.append((low, max(0, min(mine.end(), other.end()) - low)))
         if all(extent for _, extent in box):
+            self._changed_here()
             self.cropped(box)._elements()[...] = src.cropped(box)._elements()
 
     def for_each_element(self, f: Callable[[list[int]], Any]) -> None:
@@ -387,45 +401,6 @@ class Buffer(Layout):
         ranges = [range(dim.begin(), dim.end()) for dim in reversed(self._dims)]
         for position in itertools.product(*ranges):
             f(list(position[::-1]))
-
-    # Devices: a Buffer lives on the host.
-
-    def has_device_allocation(self) -> bool:
-        """Whether it has memory on a device."""
-        return False
-
-    def host_dirty(self) -> bool:
-        """Whether the host's elements are newer than a device's."""
-        return self._host_dirty
-
-    def set_host_dirty(self, dirty: bool = True) -> None:
-        """Say that the host's elements were changed."""
-        self._host_dirty = dirty
-
-    def device_dirty(self) -> bool:
-        """Whether a device's elements are newer than the host's."""
-        return False
-
-    def set_device_dirty(self, dirty: bool = True) -> None:
-        """Say that a device's elements were changed."""
-        if dirty:
-            raise NoDevice(f"buffer {self._name} has no memory on a device")
-
-    def copy_to_host(self) -> int:
-        """Bring the elements to the host, where they are already."""
-        return 0
-
-    def device_sync(self) -> int:
-        """Wait for devices; there is nothing to wait for."""
-        return 0
-
-    def device_free(self) -> int:
-        """Let go of memory on devices; there is none."""
-        return 0
-
-    def copy_to_device(self, *args: Any, **kwargs: Any) -> int:
-        """Bring the elements to a device."""
-        raise NoDevice(f"buffer {self._name} cannot be copied to a device")
 
     def __repr__(self) -> str:
         if not self.defined():

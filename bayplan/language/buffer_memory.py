@@ -18,14 +18,38 @@ _KINDS: Final = {"i": "int", "u": "uint", "f": "float"}
 
 
 class Memory:
-    """A stretch of memory and whatever keeps it alive."""
+    """A stretch of memory and whatever keeps it alive.
 
-    __slots__ = ("address", "owner", "writable")
+    Attributes:
+        twin: its memory on a device (the driver's `Twin`), None where there is none.
+        host_dirty: the host's bytes were said to be newer, while there is no twin.
+        is_shared: others can change or read the bytes without asking.
+        is_managed: the user says when bytes are changed.
+    """
 
-    def __init__(self, address: int, owner: Any, writable: bool) -> None:
+    __slots__ = ("address", "owner", "writable", "twin", "host_dirty", "is_shared", "is_managed")
+
+    def __init__(
+        self, address: int, owner: Any, writable: bool, is_shared: bool = False
+    ) -> None:
         self.address = address
         self.owner = owner
         self.writable = writable
+        self.twin: Any = None
+        self.host_dirty = False
+        self.is_shared = is_shared
+        self.is_managed = False
+
+    def flags(self) -> int:
+        """Whose bytes are newer: 1 the host's, 2 the device's."""
+        return int(self.host_dirty) if self.twin is None else int(self.twin.flags)
+
+    def set_flags(self, flags: int) -> None:
+        """Sets whose bytes are newer."""
+        if self.twin is None:
+            self.host_dirty = bool(flags & 1)
+        else:
+            self.twin.flags = flags
 
 
 class ArrayLayout:
@@ -122,7 +146,7 @@ def layout_of_array(source: Any) -> ArrayLayout:
             f"the array's {t} elements do not lie at multiples of {t.bytes()} bytes",
             hint="copy the array first",
         )
-    return ArrayLayout(t, shape, strides, Memory(address, source, not data[1]))
+    return ArrayLayout(t, shape, strides, Memory(address, source, not data[1], is_shared=True))
 
 
 def _as_numpy(source: Any) -> Any:

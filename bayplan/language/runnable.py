@@ -25,6 +25,23 @@ def _target_or_none(target: Any) -> Any:
     return target
 
 
+def put_on_device(buffer: Any, args: Sequence[Any], target: Any, values: bool) -> None:
+    """Gives a Buffer memory on a device, and its elements if asked for.
+
+    Args:
+        buffer: a Buffer with memory.
+        args: a Target, or a DeviceAPI and a Target, as Halide takes them.
+        target: a Target, unless `args` has one.
+        values: bring the elements too.
+    """
+    from bayplan import driver
+    from bayplan.language.target_names import DeviceAPI
+
+    api = next((a for a in args if isinstance(a, DeviceAPI)), None)
+    found = next((a for a in args if not isinstance(a, DeviceAPI)), target)
+    driver.put_on_device(buffer, api, found, values)
+
+
 class Runnable:
     """Methods that hand the output Funcs to the driver."""
 

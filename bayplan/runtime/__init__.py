@@ -10,31 +10,49 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bayplan.targets.header import read_header
+from bayplan.targets.header import read_device_header, read_header
+
+_FOLDER = Path(__file__).parent
 
 SOURCES = ("pool.c", "allocator.c", "check_alloc.c", "log.c", "messages.c", "context.c")
 
 
-# The pool of device memory: for runtimes of devices, so not in programs of the host.
-DEVICE_SOURCES = ("device_pool.h", "device_pool.c")
+# What programs with kernels need besides; not in programs of the host.
+DEVICE_HEADERS = ("device_pool.h", "device.h", "opencl.h", "cuda.h", "emulated.h")
+DEVICE_SOURCES = (
+    "device_pool.c", "device.c", "device_buffers.c", "devices.c", "opencl_loader.c", "opencl.c",
+    "cuda_loader.c", "cuda.c", "emulated.c",
+)  # fmt: skip
 
 # For programs that are built ahead of time and take no context.
 AHEAD_SOURCES = ("default_context.c",)
 
 
-def read_sources(*, ahead: bool = False) -> str:
+def read_sources(*, ahead: bool = False, devices: bool = False) -> str:
     """The runtime as one C text for the compiler, its header included.
 
     Args:
         ahead: with the context of programs that take none.
+        devices: with what programs with kernels need.
     """
-    folder = Path(__file__).parent
+    names = [*SOURCES, *(AHEAD_SOURCES if ahead else ())]
+    if not devices:
+        return _join(["runtime.h", *names])
+    found = _join(["runtime.h", *DEVICE_HEADERS, *names, *DEVICE_SOURCES])
+    return "#define BP_WITH_DEVICES 1\n" + found
+
+
+def read_device_sources() -> str:
+    """What a program with kernels needs besides the runtime, as one C text."""
+    return _join(["runtime.h", *DEVICE_HEADERS, *DEVICE_SOURCES])
+
+
+def _join(names: list[str]) -> str:
     parts = [
         "#if !defined(_GNU_SOURCE)\n#define _GNU_SOURCE\n#endif\n",
         read_header(),
-        (folder / "runtime.h").read_text(),
-        *[(folder / name).read_text() for name in (*SOURCES, *(AHEAD_SOURCES if ahead else ()))],
+        read_device_header(),
+        *[(_FOLDER / name).read_text() for name in names],
     ]
     lines = "\n".join(parts).splitlines()
-    own = ('#include "bayplan.h"', '#include "runtime.h"')
-    return "\n".join([line for line in lines if line not in own]) + "\n"
+    return "\n".join([line for line in lines if not line.startswith('#include "')]) + "\n"

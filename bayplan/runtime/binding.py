@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from bayplan.runtime.devices import Devices
 
 BP_ERROR: Final = -1
 BP_OUT_OF_MEMORY: Final = -2
@@ -55,6 +58,7 @@ class _Base(ctypes.Structure):
         ("parallel_for", ctypes.c_void_p),
         ("print", ctypes.c_void_p),
         ("mark", ctypes.c_void_p),
+        ("find_device", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
         ("workers", ctypes.c_int32),
         ("cancelled", ctypes.c_int32),
@@ -248,10 +252,20 @@ class Runtime:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
+        self._devices: Devices | None = None
         for name, (result, args) in _SIGNATURES.items():
             function = getattr(library, name)
             function.restype = result
             function.argtypes = args
+
+    @property
+    def devices(self) -> Devices:
+        """The devices of this process, for programs with kernels."""
+        if self._devices is None:
+            from bayplan.runtime.devices import Devices
+
+            self._devices = Devices(self.library)
+        return self._devices
 
     def set_num_threads(self, threads: int) -> int:
         """Sets the threads of a parallel loop, caller included; 0: one a processor.

@@ -19,6 +19,9 @@ void bp_rt_context_init(bp_rt_context *ctx) {
     ctx->base.parallel_for = bp_rt_parallel_for;
     ctx->base.print = bp_rt_print;
     ctx->base.mark = bp_rt_mark;
+#ifdef BP_WITH_DEVICES
+    ctx->base.find_device = bp_rt_find_device;
+#endif
     ctx->base.workers = bp_rt_num_threads();
 }
 

@@ -29,13 +29,13 @@ struct bp_device_block {
 
 struct bp_device_pool {
     pthread_mutex_t lock;
-    bp_device device;
+    bp_pool_hooks device;
     uint64_t limit;
-    bp_device_memory counts;
+    bp_pool_statistics counts;
     bp_device_block *kept; /* the newest first */
 };
 
-bp_device_pool *bp_device_pool_new(const bp_device *device, uint64_t limit) {
+bp_device_pool *bp_device_pool_new(const bp_pool_hooks *device, uint64_t limit) {
     bp_device_pool *pool = calloc(1, sizeof *pool);
     if (!pool) return NULL;
     pthread_mutex_init(&pool->lock, NULL);
@@ -123,7 +123,7 @@ static bp_device_block *make_block(bp_device_pool *pool, uint64_t bytes) {
 
 bp_device_block *bp_device_take(bp_device_pool *pool, void *queue, uint64_t bytes) {
     pthread_mutex_lock(&pool->lock);
-    const bp_device_memory *c = &pool->counts;
+    const bp_pool_statistics *c = &pool->counts;
     bp_device_block *b = take_kept(pool, queue, bytes, 0);
     /* What blocks that are not in use may take together. */
     const uint64_t room = pool->limit ? pool->limit - c->used : UINT64_MAX;
@@ -181,7 +181,7 @@ uint64_t bp_device_trim(bp_device_pool *pool) {
     return kept;
 }
 
-void bp_device_statistics(bp_device_pool *pool, bp_device_memory *out) {
+void bp_device_statistics(bp_device_pool *pool, bp_pool_statistics *out) {
     pthread_mutex_lock(&pool->lock);
     *out = pool->counts;
     pthread_mutex_unlock(&pool->lock);

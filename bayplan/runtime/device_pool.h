@@ -6,7 +6,7 @@
 
 /* What the pool needs of a device. Queues run their commands in order; an event is a place in a
  * queue, and each event given to the pool is one reference that it drops. */
-typedef struct bp_device {
+typedef struct bp_pool_hooks {
     void *user;
     void *(*alloc)(void *user, uint64_t bytes); /* NULL: there is none */
     void (*release)(void *user, void *memory);
@@ -15,19 +15,19 @@ typedef struct bp_device {
     void (*wait_in_queue)(void *user, void *queue, void *event);
     void (*wait_on_host)(void *user, void *event);
     void (*drop_event)(void *user, void *event);
-} bp_device;
+} bp_pool_hooks;
 
 typedef struct bp_device_pool bp_device_pool;
 typedef struct bp_device_block bp_device_block;
 
-typedef struct bp_device_memory {
+typedef struct bp_pool_statistics {
     uint64_t used, kept; /* bytes */
     int64_t events;      /* held for later */
     int64_t allocations; /* asked of the device */
-} bp_device_memory;
+} bp_pool_statistics;
 
 /* `limit`: most bytes that blocks in use and kept ones have together; 0: none. */
-bp_device_pool *bp_device_pool_new(const bp_device *device, uint64_t limit);
+bp_device_pool *bp_device_pool_new(const bp_pool_hooks *device, uint64_t limit);
 /* All blocks must have been given back; waits for the commands that use them. */
 void bp_device_pool_free(bp_device_pool *pool);
 
@@ -41,6 +41,6 @@ void bp_device_use(bp_device_pool *pool, bp_device_block *block, void *queue, vo
 void bp_device_give(bp_device_pool *pool, bp_device_block *block);
 /* Gives kept blocks back to the device once their commands are over; the bytes that were kept. */
 uint64_t bp_device_trim(bp_device_pool *pool);
-void bp_device_statistics(bp_device_pool *pool, bp_device_memory *out);
+void bp_device_statistics(bp_device_pool *pool, bp_pool_statistics *out);
 
 #endif

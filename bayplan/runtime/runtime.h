@@ -85,6 +85,9 @@ int32_t bp_rt_num_threads(void); /* of a parallel loop, caller included */
 int32_t bp_rt_parallel_for(bp_context *ctx, bp_task task, int32_t min, int32_t extent,
                            int32_t slots, void *closure);
 
+/* devices.c, where programs with kernels can run */
+bp_device *bp_rt_find_device(bp_context *ctx, const char *api, const char **why);
+
 /* messages.c */
 void bp_rt_print(bp_context *ctx, const bp_arg *args, int32_t count);
 

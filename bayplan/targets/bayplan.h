@@ -28,9 +28,12 @@ typedef struct bp_dim {
     uint32_t flags;
 } bp_dim;
 
+/* bp_buffer.flags. Bits 0 and 1: which bytes are newer, where there are two of them. */
+enum { BP_HOST_DIRTY = 1, BP_DEVICE_DIRTY = 2, BP_NO_VALUES = 256 /* nobody wrote it yet */ };
+
 typedef struct bp_buffer {
-    uint64_t device;
-    const void *device_interface;
+    uint64_t device;              /* its twin on a device, a bp_twin *; 0: it has none */
+    const void *device_interface; /* of the twin, a bp_device * */
     uint8_t *host; /* the element at the minimum of every dimension */
     uint64_t flags;
     bp_type type;
@@ -82,6 +85,7 @@ typedef struct bp_error {
 /* The context of a call: where memory, workers and messages come from. */
 
 typedef struct bp_context bp_context;
+typedef struct bp_device bp_device; /* see bayplan_device.h */
 
 /* Runs the iterations begin <= i < end of a parallel loop; 0 or a negative result. Tasks of one loop
  * that run at the same time have different slots. */
@@ -103,6 +107,8 @@ struct bp_context {
      * (1) or ends (0). A life that an error cuts off has no end. NULL: nobody is told. */
     void (*mark)(bp_context *ctx, int32_t begins, const char *name, uint64_t bytes,
                  const void *address);
+    /* Programs with kernels: the device for "opencl", "cuda" or "emulated"; NULL, and why. */
+    bp_device *(*find_device)(bp_context *ctx, const char *api, const char **why);
     void *user;
     int32_t workers;   /* most tasks of one loop at once, constant in a call; 0 counts as 1 */
     int32_t cancelled; /* nonzero: end the call at the next iteration of an outer loop */
@@ -122,6 +128,18 @@ int32_t bp_rt_set_num_threads(int32_t threads);
 uint64_t bp_rt_trim(void);
 /* The most bytes that are used and kept together, 0: no limit. Gives the limit before. */
 uint64_t bp_rt_set_memory_limit(uint64_t bytes);
+
+/* Buffers with a twin on a device: 0, or a negative result and the text of the last line. */
+
+/* The host's bytes become true, if the device's are newer. */
+int32_t bp_copy_to_host(bp_buffer *buffer);
+/* The device's bytes become true, if the host's are newer. */
+int32_t bp_copy_to_device(bp_buffer *buffer);
+/* Waits for all that the buffer's device has to do. */
+int32_t bp_device_sync(bp_buffer *buffer);
+/* Gives the twin back, with its values. */
+void bp_device_free(bp_buffer *buffer);
+const char *bp_device_message(void);
 
 #ifdef __cplusplus
 }

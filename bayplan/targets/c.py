@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
-from bayplan.ir.errors import ErrorSite, OutOfMemory, WorkspaceTooSmall
+from bayplan.ir.errors import ErrorSite, OutOfDeviceMemory, OutOfMemory, WorkspaceTooSmall
 from bayplan.ir.node import Node
 from bayplan.targets.c_callee import add_callee, entry_name
+from bayplan.targets.c_device import device_part, device_sites, uses_device
 from bayplan.targets.c_entry import write_entry
 from bayplan.targets.c_extern import FROM_TABLE, check_names, extern_text
 from bayplan.targets.c_metadata import write_metadata
@@ -55,6 +56,7 @@ static inline void bp_unlock(int32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC
 
 _RESULTS: Final[dict[type, str]] = {
     OutOfMemory: "BP_OUT_OF_MEMORY",
+    OutOfDeviceMemory: "BP_OUT_OF_MEMORY",
     WorkspaceTooSmall: "BP_WORKSPACE_TOO_SMALL",
 }
 
@@ -72,6 +74,8 @@ class Emission:
         ahead: built for C callers, not for calls from Python.
         takes_context: the entry points are given a context; else they use the thread's own.
         callees: the pipelines it calls, in the same file.
+        kernel_count: how many kernels it has.
+        device_source: the kernels, in the language of the device; "" where there are none.
     """
 
     def __init__(
@@ -92,6 +96,8 @@ class Emission:
         self.unit = Unit(self.name, register_bytes) if unit is None else unit
         self.sites: list[ErrorSite] = self.unit.sites
         self.source = ""
+        self.device_source = ""
+        self.kernel_count = 0
         self.parameters: list[str] = []  # of the entry points, as C declares them
         self.callees: list[Emission] = []
         self.live = find_live(program.body, marks_lives(program.target))
@@ -192,6 +198,11 @@ def _assemble(emission: Emission) -> None:
         (folder / "prelude_storage.c").read_text(),
         prelude(emission.program.target),
     ]
+    if unit.device is not None:
+        emission.device_source = unit.device.text()  # type: ignore[attr-defined]
+        emission.kernel_count = len(unit.device.kernels)  # type: ignore[attr-defined]
+    if uses_device(emission):
+        device_sites(emission)
     functions: Lines = []
     flatten_lines(unit.functions, functions)
     body = "\n".join(functions)
@@ -211,6 +222,8 @@ def _assemble(emission: Emission) -> None:
     if unit.extern_functions or unit.callee_names:
         parts += extern_text(unit.name, list(unit.extern_functions.values()))
     parts.append(_site_table(unit.sites))
+    if uses_device(emission):
+        parts += device_part(emission)
     parts += [*unit.tables, helpers, "", body, "#ifdef __cplusplus\n}\n#endif\n"]
     emission.source = "\n".join(parts)
 

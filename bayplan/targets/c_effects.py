@@ -9,7 +9,7 @@ from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir.errors import ErrorSite, InternalError, RequirementFailed
 from bayplan.ir.types import Type
-from bayplan.targets import c_sanitize, c_storage
+from bayplan.targets import c_device, c_sanitize, c_storage
 from bayplan.targets.c_names import scalar_type
 from bayplan.targets.c_text import ATOM, Text, string_literal
 
@@ -134,7 +134,8 @@ def _is_query(w: Writer, e: E.Call) -> Text:
 
 
 def _host_is_null(w: Writer, e: E.Call) -> Text:
-    return f"(!query && {_buffer(w, e.args[0])}->host == NULL)", ATOM
+    b = _buffer(w, e.args[0])
+    return f"(!query && {b}->host == NULL && {b}->device == 0)", ATOM
 
 
 def _host_address(w: Writer, e: E.Call) -> Text:
@@ -189,4 +190,9 @@ _EFFECTS: Final[dict[str, Callable[[Writer, E.Call], Text]]] = {
     "placed_offset": c_storage.placed_offset,
     "begin_life": c_sanitize.begin_life,
     "end_life": c_sanitize.end_life,
+    "device_copy_in": c_device.device_call,
+    "device_copy_out": c_device.device_call,
+    "device_written": c_device.device_call,
+    "host_written": c_device.device_call,
+    "device_shared_limit": c_device.shared_limit,
 }

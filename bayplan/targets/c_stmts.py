@@ -238,6 +238,11 @@ class StatementWriter:
         if s.kind is ForKind.Parallel:
             self._parallel(s)
             return
+        if s.kind is ForKind.GPUBlock:
+            from bayplan.targets.c_launch import launch
+
+            launch(self, s)
+            return
         if s.kind is not ForKind.Serial:
             raise InternalError(f"the C target met the {s.kind.value} loop {s.name}")
         if not self.outlined and is_stretch(s):

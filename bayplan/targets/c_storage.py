@@ -31,11 +31,16 @@ if TYPE_CHECKING:
 
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
+_DEVICE_POINTER: Final = "bp_device_pointer"  # see c_device
 
 
 def allocate(sw: StatementWriter, s: S.Allocate) -> None:
     """The storage of `s` and what is done in it."""
-    if s.address is not None:
+    if s.memory_type is MemoryType.GPUGlobal:
+        from bayplan.targets.c_device import allocate_on_device
+
+        allocate_on_device(sw, s)
+    elif s.address is not None:
         _declare_alias(sw, s)
     elif s.memory_type in (MemoryType.Stack, MemoryType.Register):
         _allocate_stack(sw, s)
@@ -53,6 +58,10 @@ def release(sw: StatementWriter, ir_name: str) -> None:
         return
     given = "" if ir_name != _call_arena(sw) else "if (!workspace) "
     sw.w.open -= 1
+    found = sw.w.lookup(ir_name)
+    if found is not None and found.c_type == _DEVICE_POINTER:
+        sw.w.line(f"bp_device_give(&{name});")
+        return
     sw.w.line(f"{given}bp_release(ctx, {name}, {string_literal(ir_name)});")
     sw.w.line(f"{name} = NULL;")
 
@@ -69,7 +78,7 @@ def function_body(w: Writer, *, in_block: bool = False, gives: bool = True) -> L
         gives: it gives a status.
     """
     status = ["    int32_t status = 0;"] if w.uses_status or w.uses_done else []
-    heap = [f"    {c_type} *{name} = NULL;" for name, c_type, _, _ in w.heap]
+    heap = [_declaration(name, c_type) for name, c_type, _, _ in w.heap]
     heap += life_declarations(w)
     end = ["    return status;" if status else "    return 0;"] if gives else []
     if not w.uses_done:
@@ -80,9 +89,17 @@ def function_body(w: Writer, *, in_block: bool = False, gives: bool = True) -> L
         after = ["    {", _indent(after), "    }"]
     released = [
         f"    {given}bp_release(ctx, {name}, {string_literal(printed)});"
-        for name, _, printed, given in reversed(w.heap)
+        if c_type != _DEVICE_POINTER
+        else f"    bp_device_give(&{name});"
+        for name, c_type, printed, given in reversed(w.heap)
     ]
     return [*status, before, *heap, taking, after, "done:", *end_lives(w), *released, *end]
+
+
+def _declaration(name: str, c_type: str) -> str:
+    if c_type == _DEVICE_POINTER:
+        return f"    {c_type} {name} = {{0, 0, NULL, NULL}};"
+    return f"    {c_type} *{name} = NULL;"
 
 
 def _indent(lines: Lines) -> Lines:

@@ -10,3 +10,10 @@ from pathlib import Path
 def read_header() -> str:
     """The contract between emitted code, the runtime and C callers (`bayplan.h`)."""
     return Path(__file__).with_name("bayplan.h").read_text()
+
+
+@cache
+def read_device_header() -> str:
+    """The part of the contract about devices (`bayplan_device.h`), without its own includes."""
+    text = Path(__file__).with_name("bayplan_device.h").read_text()
+    return text.replace('#include "bayplan.h"\n', "")

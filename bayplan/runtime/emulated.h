@@ -1,0 +1,31 @@
+/* Kernels compiled for the host: what the device "emulated" calls. */
+#ifndef BAYPLAN_EMULATED_H
+#define BAYPLAN_EMULATED_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bp_emulated_launch {
+    int64_t blocks[3], threads[3];
+    uint64_t shared_bytes;
+    const void *const *parameters; /* addresses of values */
+    int32_t parameter_count;
+} bp_emulated_launch;
+
+typedef struct bp_emulated_kernel {
+    const char *name;
+    /* Runs all blocks; 0, or a negative result and why. */
+    int32_t (*run)(const bp_emulated_launch *launch, char *why, uint64_t room);
+    int32_t parameters;
+} bp_emulated_kernel;
+
+/* Kernels for the module with the key, which is copied; the kernels stay. */
+int32_t bp_emulated_register(const char *key, const bp_emulated_kernel *kernels, int32_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

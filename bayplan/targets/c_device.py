@@ -1,0 +1,290 @@
+"""What the host does about memory of devices: allocations, aliases, and copies between both sides.
+
+A temporary that only kernels use is a `bp_device_pointer`. One that the host uses too has memory on
+both sides and a `bp_home`, which knows on which side the newer bytes are; a buffer's own flags say
+that of it (see prelude_device.c).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bayplan.ir import build
+from bayplan.ir import exprs as E
+from bayplan.ir import stmts as S
+from bayplan.ir.errors import (
+    DeviceError,
+    ErrorSite,
+    InternalError,
+    NoDevice,
+    OutOfDeviceMemory,
+)
+from bayplan.ir.types import INT64
+from bayplan.ir.walk import iterate
+from bayplan.targets.c_text import ATOM, LOGIC, Text, string_literal, wrap
+from bayplan.targets.c_writer import Binding, Lines
+
+if TYPE_CHECKING:
+    from bayplan.targets.c import Emission
+    from bayplan.targets.c_stmts import StatementWriter
+    from bayplan.targets.c_writer import Writer
+
+POINTER: Final = "bp_device_pointer"
+_HOME: Final = "bp_home *"
+_SUFFIX: Final = ".device"
+
+_HINTS: Final = {
+    "opencl": "pip install 'bayplan[opencl]' brings a loader and a device on the CPU; for a GPU "
+    "install its vendor's OpenCL driver; `bayplan doctor` says what is there",
+    "cuda": "install NVIDIA's driver; the target host-cuda-emulated runs the same kernels on the "
+    "CPU; `bayplan doctor` says what is there",
+    "emulated": "",
+}  # fmt: skip
+
+
+# Allocations
+
+
+def allocate_on_device(sw: StatementWriter, s: S.Allocate) -> None:
+    """Memory of the device for `s` and what is done in it."""
+    from bayplan.targets.c_storage import _describe, release
+
+    w = sw.w
+    scope = dict(w.scope)
+    first, begins = w.depth == 1 and not w.heap, len(w.lines)
+    w.begin_statement(*s.extents, s.condition)
+    w.line(f"/* {_describe(sw, s, 'device')} */")
+    if s.address is not None:
+        name = _declare_place(sw, s)
+    else:
+        name = w.declare(s.name, POINTER, short=False)
+        w.heap.append((name, POINTER, s.name, ""))
+        sw.heap[s.name] = name
+        _take(sw, s, name)
+        if first:
+            w.first_open = (begins, len(w.lines))
+        w.open += 1
+    _declare_home(sw, s, name)
+    sw.write(s.body)
+    release(sw, s.name)
+    w.scope = scope
+
+
+def _declare_place(sw: StatementWriter, s: S.Allocate) -> str:
+    """A place in an arena of the device."""
+    w = sw.w
+    assert s.address is not None
+    arena, offset = s.address.args[-2:]
+    assert isinstance(arena, E.Variable)
+    found = w.lookup(arena.name)
+    if found is None:
+        raise InternalError(f"the arena {arena.name} of {s.name} is not allocated around it")
+    w.begin_statement(offset)
+    text = w.scalar(offset)[0]
+    name = w.declare(s.name, POINTER, short=False)
+    w.line(f"const {POINTER} {name} = bp_device_place({found.text}, {text});")
+    return name
+
+
+def _size(w: Writer, s: S.Allocate) -> str:
+    """The bytes of an allocation, 0 where it is not needed; an int64_t, negative for too many."""
+    from bayplan.targets.c_storage import _is_arena, size_in_bytes
+
+    if _is_arena(s):
+        text = f"(int64_t){wrap(w.scalar(s.extents[0]), ATOM)}"
+    else:
+        args = (build.int32(s.type.bytes()), build.int32(s.padding), *s.extents)
+        call = E.Call(INT64, "size_in_bytes", args, E.CallKind.INTRINSIC)
+        text = size_in_bytes(w, call)[0]
+    if build.is_const(s.condition, 1):
+        return text
+    return f"{wrap(w.scalar(s.condition), LOGIC - 1)} ? {text} : 0"
+
+
+def _take(sw: StatementWriter, s: S.Allocate, name: str) -> None:
+    from bayplan.targets.c_storage import _where
+
+    w = sw.w
+    plan = sw.emission.program.plan
+    parts = "" if plan is None else plan.parts_of(s.name)
+    site = ErrorSite(
+        OutOfDeviceMemory,
+        f"no device memory for {s.name}: {{0}} bytes{parts}; {{1}}",
+        _where(sw, s.name),
+    )
+    size = w.local("int64_t", _size(w, s))[0]
+    asking = " && !query" if _asks_inside(sw, s) else ""
+    w.line(f"if ({size} > 0{asking}) {{")
+    w.depth += 1
+    w.line(f"status = bp_device_take(ctx, (uint64_t){size}, {w.unit.site(site)}, &{name});")
+    w.leave_if_failed()
+    w.depth -= 1
+    w.line("}")
+
+
+def _asks_inside(sw: StatementWriter, s: S.Allocate) -> bool:
+    """Whether a question for the bytes of a workspace is answered within: it needs no device."""
+    plan = sw.emission.program.plan
+    arena = None if plan is None else plan.call_arena
+    return arena is not None and any(
+        isinstance(n, S.Allocate) and n.name == arena for n in iterate(s.body)
+    )
+
+
+# Temporaries of both sides
+
+
+def _declare_home(sw: StatementWriter, s: S.Allocate, name: str) -> None:
+    """The record of a temporary that the host has memory for too."""
+    w = sw.w
+    if not s.name.endswith(_SUFFIX):
+        return
+    owner = s.name.removesuffix(_SUFFIX)
+    host = w.lookup(owner)
+    if host is None or not host.c_type.endswith("*"):
+        return
+    w.begin_statement(*s.extents, s.condition)
+    size = _size(w, s)
+    record = w.fresh(f"{owner}_home")
+    w.line(f"bp_home {record} = {{(void *){host.text}, {name}, (uint64_t)({size}), 0}};")
+    pointer = w.fresh(f"{owner}_sides")
+    w.line(f"bp_home *const {pointer} = &{record};")
+    w.scope[f"{owner}.home"] = Binding(pointer, _HOME)
+
+
+def device_call(w: Writer, e: E.Call) -> Text:
+    """A call about where the newer bytes of a buffer or of a temporary are."""
+    assert isinstance(e.args[0], E.StringImm)
+    w.unit.need_device = True
+    name = e.args[0].value
+    home, buffer = w.lookup(f"{name}.home"), w.lookup(f"{name}.buffer")
+    if home is None and buffer is None:
+        raise InternalError(f"{e.name} of {name}, which is neither a buffer nor has two homes")
+    if e.name in ("device_written", "host_written"):
+        by, other = "BP_DEVICE_DIRTY", "BP_HOST_DIRTY"
+        if e.name == "host_written":
+            by, other = other, by
+        if home is not None:
+            w.line(f"{home.text}->newer = {by};")
+        else:
+            assert buffer is not None
+            w.line(f"bp_buffer_written({buffer.text}, {by}, {other});")
+        return "0", ATOM
+    way = "in" if e.name == "device_copy_in" else "out"
+    what, record = ("home", home) if home is not None else ("buffer", buffer)
+    assert record is not None
+    w.line(f"status = bp_{what}_{way}(ctx, {record.text}, {_copy_site(w, name, home is None)});")
+    w.leave_if_failed()
+    return "0", ATOM
+
+
+def _copy_site(w: Writer, name: str, is_buffer: bool) -> int:
+    """The first of the two sites of a copy."""
+    key = ("device", name)
+    found = w.unit.requirements.get(key)
+    if found is None:
+        title = f"{'buffer' if is_buffer else 'temporary'} {name}"
+        found = ErrorSite(OutOfDeviceMemory, f"no device memory for {title}: {{0}}")
+        w.unit.requirements[key] = found
+        w.unit.site(found)
+        w.unit.site(ErrorSite(DeviceError, f"{title} cannot be copied: {{0}}"))
+    return w.unit.site(found)
+
+
+def shared_limit(w: Writer, e: E.Call) -> Text:
+    """The most bytes of shared memory that a block has."""
+    text = w.local("int64_t", "bp_shared_limit(ctx)")[0]
+    w.line(f"if ({text} < 0) {{")
+    w.depth += 1
+    w.leave("BP_ERROR")
+    w.depth -= 1
+    w.line("}")
+    return text, ATOM
+
+
+def memory_of(w: Writer, ir_name: str) -> str:
+    """What a kernel is given for a name: a `bp_device_pointer`."""
+    for name in (f"{ir_name}{_SUFFIX}", ir_name):
+        found = w.lookup(name)
+        if found is not None and found.c_type == POINTER:
+            return found.text
+    buffer = w.lookup(f"{ir_name}.buffer")
+    if buffer is None:
+        raise InternalError(f"a kernel uses {ir_name}, which has no memory on the device")
+    return f"bp_buffer_twin({buffer.text})"
+
+
+# The program's part
+
+
+def api_of(emission: Emission) -> str:
+    """The kind of device that a program's kernels run on."""
+    from bayplan.targets.device_language import find_language
+
+    target = emission.program.target
+    return "emulated" if getattr(target, "is_emulated", False) else find_language(target).name
+
+
+def uses_device(emission: Emission) -> bool:
+    """Whether a program has kernels, or buffers that may be newer on a device."""
+    return emission.unit.device is not None or emission.unit.need_device
+
+
+def device_sites(emission: Emission) -> None:
+    """Adds the program's own error site, before the table of sites is written."""
+    unit = emission.unit
+    key = ("device", "")
+    if key not in unit.requirements:
+        api = api_of(emission)
+        hint = f"\n  hint: {_HINTS[api]}" if _HINTS[api] else ""
+        site = ErrorSite(NoDevice, f"{{0}}{hint}")
+        unit.requirements[key] = site
+        unit.site(site)
+
+
+def device_part(emission: Emission) -> Lines:
+    """What stands behind the table of sites: kernels as text, and what launches them."""
+    from bayplan.targets.header import read_device_header
+
+    unit = emission.unit
+    source = emission.device_source
+    api = api_of(emission)
+    text = [f"    {string_literal(line + chr(10))}" for line in source.splitlines()]
+    key = kernels_key(api, source)
+    find = "(ctx->find_device ? ctx->find_device(ctx, api, why) : NULL)"
+    declared: Lines = []
+    if emission.ahead and not emission.takes_context:
+        # Of the runtime that the program is linked with.
+        declared = [
+            "bp_device *bp_rt_find_device(bp_context *ctx, const char *api, const char **why);",
+            "",
+        ]
+        find = "(ctx->find_device ? ctx->find_device : bp_rt_find_device)(ctx, api, why)"
+    site = unit.site(unit.requirements[("device", "")])
+    return [
+        read_device_header(),
+        *declared,
+        f"#define BP_FIND_DEVICE(ctx, api, why) {find}",
+        f"enum {{ BP_NO_DEVICE = {site} }};",
+        "",
+        "/* The kernels, as text for the device's compiler. */",
+        "static const char bp_kernels_source[] =",
+        *text[:-1],
+        f"{text[-1] if text else '    ' + chr(34) * 2};",
+        "",
+        f"static bp_module bp_kernels = {{{string_literal(emission.name)}, {string_literal(api)},",
+        f"                               bp_kernels_source, {string_literal('')},",
+        f"                               {string_literal(key)}, NULL, 0, NULL}};",
+        "",
+        f"BP_EXPORT bp_module *{emission.name}_kernels(void) {{ return &bp_kernels; }}",
+        "",
+        (Path(__file__).parent / "prelude_device.c").read_text(),
+    ]
+
+
+def kernels_key(api: str, source: str) -> str:
+    """A name of kernels that differs for different text."""
+    import hashlib
+
+    return hashlib.sha256(f"{api}\0{source}".encode()).hexdigest()[:24]
