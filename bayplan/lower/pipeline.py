@@ -288,6 +288,10 @@ class _Run:
             from bayplan.storage.check import check_storage
 
             check_storage(stmt)
+        if name == "insert_barriers":
+            from bayplan.storage.check_races import check_races
+
+            check_races(stmt)
 
 
 def _find_origins(stmt: Stmt, lowering: Lowering) -> dict[str, Origin]:
