@@ -326,7 +326,7 @@ class BlockRun:
         """What the step touches of a temporary in that way; None: nothing of interest."""
         if name not in self.written and name not in self.places:
             return None
-        place = self.places.get(name)
+        place = self.places.get(f"{name}.device") or self.places.get(name)
         if place is None:
             place = self.buffers.setdefault(name, Place(name, _GLOBAL, None, None, None))
         memory = place.memory()

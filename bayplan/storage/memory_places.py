@@ -59,8 +59,12 @@ class Memories:
         self._made = 0
 
     def find(self, name: str) -> MemoryPlace:
-        """What the name stands for; a name without allocation is a buffer of the call."""
-        found = self._open.get(name)
+        """What the name stands for in a kernel.
+
+        Where the host has bytes of its own for it, those of the device have the name
+        `NAME.device`. A name without allocation is a buffer of the call.
+        """
+        found = self._open.get(f"{name}.device") or self._open.get(name)
         if found is None:
             memory = self._same.get(name)
             offset: Polynomial | None = {} if memory is None else None

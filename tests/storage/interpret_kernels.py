@@ -86,6 +86,8 @@ class KernelInterpreter(Interpreter):
         self._kind = _GLOBAL
         self._thread: _Thread | None = None
         self._inside = False
+        self._arguments = frozenset[str]()
+        self._newer: dict[str, str] = {}
         super().__init__(values, buffers, **options)
         self.order = order
         self.barriers = 0
@@ -94,7 +96,7 @@ class KernelInterpreter(Interpreter):
         self._arguments = frozenset(buffers)
         self._device: dict[str, Life] | None = {} if device else None
         # Of a name whose bytes on one side are newer: which side, for others both are true.
-        self._newer: dict[str, str] = dict.fromkeys(buffers, "host")
+        self._newer = dict.fromkeys(buffers, "host")
         self._update = ""
         self._block = 0
         self._epochs = {_SHARED: 0, _GLOBAL: 0}
@@ -109,6 +111,9 @@ class KernelInterpreter(Interpreter):
 
     def _begin(self, name: str, memory: Memory, offset: int, size: int) -> Life:
         self.kinds.setdefault(memory, self._kind)
+        if name not in self._arguments:
+            # Nothing of a new life is true on either side.
+            self._newer.pop(name.removesuffix(".device"), None)
         return super()._begin(name, memory, offset, size)
 
     def _new_life(self, s: S.Allocate) -> Life:
@@ -128,13 +133,12 @@ class KernelInterpreter(Interpreter):
         super()._visit(life, at, size, stored)
         thread = self._thread
         if thread is None:
-            self._check_host(life, stored is not None)
+            self._check_side(life, "host", "read" if stored is None else "written")
             return
         kind = self.kinds[life.memory]
         if not kind:
             return
-        if self._device is not None and life.name in self._arguments:
-            self._check_device(life, stored is not None)
+        self._check_side(life, "device", "read" if stored is None else "written")
         writes = self._writes.setdefault(life.memory, {})
         reads = self._reads.setdefault(life.memory, {})
         epoch, number = self._epochs[kind], thread.number
@@ -182,16 +186,11 @@ class KernelInterpreter(Interpreter):
 
     # Bytes on two sides
 
-    def _check_host(self, life: Life, writes: bool) -> None:
-        if self._device is None or (life.output and writes and life.name not in self._newer):
-            return
-        if self._newer.get(life.name) == "device":
-            does = "written" if writes else "read"
-            raise Faulty(f"{life.name} is {does} by the host while its bytes are on the device")
-
-    def _check_device(self, life: Life, writes: bool) -> None:
-        if self._newer.get(life.name) == "host" and not (writes and life.output):
-            raise Faulty(f"{life.name} is used by a kernel while its bytes are on the host")
+    def _check_side(self, life: Life, side: str, does: str) -> None:
+        """What a side touches must not have newer bytes on the other one."""
+        other = "device" if side == "host" else "host"
+        if self._device is not None and self._newer.get(life.name.removesuffix(".device")) == other:
+            raise Faulty(f"{life.name} is {does} on the {side} while its bytes are on the {other}")
 
     def _home(self, name: str) -> tuple[Life, Life]:
         """The lives of a name on the host and on the device."""
@@ -308,6 +307,9 @@ class KernelInterpreter(Interpreter):
         opened = dict(host_open)
         for name, life in (self._device or {}).items():
             opened[name] = life
+        for name, life in host_open.items():
+            if name.endswith(".device"):
+                opened[name.removesuffix(".device")] = life
         for number, place in enumerate(_grid([self._extents[d] for d in dims])):
             thread = _Thread(number, dict(zip(dims, place, strict=True)))
             thread.names = {**host_names, **ids}

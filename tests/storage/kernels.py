@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bayplan.ir.build import block, const, int32, lt, true, var
+from bayplan.ir.build import block as block
+from bayplan.ir.build import const, int32, lt, true, var
 from bayplan.ir.exprs import Call, CallKind, Expr, Load, Variable
 from bayplan.ir.memory import ForKind, MemoryType, Partition
 from bayplan.ir.stmts import Allocate, Evaluate, For, IfThenElse, Stmt, Store

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayplan.ir.stmts import Stmt
+import bayplan as hl
+from bayplan.ir.exprs import Call
+from bayplan.ir.memory import MemoryType
+from bayplan.ir.node import compilation
+from bayplan.ir.stmts import Allocate, Stmt
+from bayplan.ir.walk import iterate
+from tests.differential.program import Program
 from tests.storage.interpret_kernels import ORDERS, KernelInterpreter
+from tests.storage.run_bytes import compare_outputs, interpreter_for, lower_program
 
 
 def ints(values: Sequence[int]) -> bytes:
@@ -45,6 +53,35 @@ def run_kernel(
         found = got
     assert found is not None
     return found
+
+
+def run_program_on_device(program: Program, *, seed: int = 0, limit: int = 60_000) -> Counter[str]:
+    """Lowers a program for a device, runs it thread by thread, and compares with the evaluator.
+
+    Returns:
+        what the run had: kernels, barriers, shared memory.
+
+    Raises:
+        Faulty: there is a race, or an access went astray.
+        Unsupported: the interpreter cannot run it.
+    """
+    order = ORDERS[seed % len(ORDERS)]
+    with compilation():
+        lowered, _kept = lower_program(program, hl.Target("host-opencl"))
+        copies = any(
+            isinstance(n, Call) and n.name == "device_copy_in" for n in iterate(lowered.body)
+        )
+        machine = interpreter_for(
+            lowered, program, KernelInterpreter, seed=seed, limit=limit, order=order, device=copies
+        )
+        machine.run(lowered.body)
+        outputs = [a for a in lowered.arguments if a.kind == "output_buffer"]
+        shared = any(
+            isinstance(n, Allocate) and n.memory_type is MemoryType.GPUShared
+            for n in iterate(lowered.body)
+        )
+    compare_outputs(program, outputs, machine)
+    return Counter(kernels=machine.kernels, barriers=machine.barriers, shared=int(shared))
 
 
 def _read(machine: Any, name: str) -> list[int]:
