@@ -43,7 +43,7 @@ def guarded_place(sw: StatementWriter, s: S.Allocate, place: str) -> str:
 
 def life_declarations(w: Writer) -> list[str]:
     """The records of lives, which have not begun."""
-    return [f"    bp_life {life} = {{0}};" for life in w.all_lives]
+    return [f"    bp_life {life} = {{NULL, NULL, NULL, 0, 0}};" for life in w.all_lives]
 
 
 def end_lives(w: Writer) -> list[str]:
