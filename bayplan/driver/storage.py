@@ -23,7 +23,7 @@ from bayplan.driver.values import (
     output_parameters,
 )
 from bayplan.ir.build import constant_value
-from bayplan.ir.errors import MissingArgument
+from bayplan.ir.errors import BayplanError, MissingArgument
 from bayplan.ir.exprs import Call, StringImm
 from bayplan.ir.walk import iterate
 from bayplan.language.buffer import Buffer
@@ -113,7 +113,39 @@ def _size_values(
             given_stride = stride if buffer is None else int(buffer.dim(d).stride())
             values[f"{argument.name}.stride.{d}"] = given_stride
             stride *= max(extent, 1)
+    values.update(_elements(compiled, values, given))
     return values
+
+
+def _elements(
+    compiled: CompiledPipeline, values: Mapping[str, Number], given: Mapping[int, Any]
+) -> dict[str, Number]:
+    """The elements of inputs that sizes depend on.
+
+    Raises:
+        MissingArgument: the sizes of temporaries depend on an element that is not there.
+    """
+    found: dict[str, Number] = {}
+    plan = compiled.program.plan
+    assert plan is not None
+    used = names_in_sizes(plan) if compiled.program.read_ahead else set()
+    arguments = {a.name: a for a in compiled.arguments}
+    for one in compiled.program.read_ahead:
+        argument = arguments.get(one.call.name)
+        if argument is None:
+            continue  # of a table in the program
+        try:
+            at = [int(evaluate(e, {**values, **found})) for e in one.call.args]
+            found[one.name] = given_value(argument, given)[tuple(at)]
+        except (BayplanError, IndexError, Unknown) as error:
+            if one.name in used:
+                raise MissingArgument(
+                    f"sizes of temporaries depend on {one.name}, which input buffer "
+                    f"{argument.name} does not hold",
+                    argument.where,
+                    f"{argument.name}.set(...), or give it to storage(...)",
+                ) from error
+    return found
 
 
 def _runs_here(target: Any) -> bool:

@@ -11,16 +11,17 @@ buffer at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from bayplan.analysis.bounds import boxes_touched
-from bayplan.analysis.box import Box
+from bayplan.analysis.bounds import boxes_required, boxes_touched
+from bayplan.analysis.box import Box, merge_boxes
 from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import (
     block,
     conjunction,
+    const,
     eq,
     ge,
     int32,
@@ -28,6 +29,7 @@ from bayplan.ir.build import (
     le,
     logical_not,
     logical_or,
+    ne,
     select,
     true,
     var,
@@ -41,13 +43,15 @@ from bayplan.ir.errors import (
     ErrorSite,
 )
 from bayplan.ir.exprs import Call, CallKind, Expr, StringImm, Variable
+from bayplan.ir.node import Node
 from bayplan.ir.stmts import AssertStmt, Evaluate, IfThenElse, LetStmt, Stmt
 from bayplan.ir.types import BOOL, INT32, UINT64
-from bayplan.ir.walk import iterate, substitute
+from bayplan.ir.walk import free_variables, iterate, substitute
 from bayplan.language.parameter import Parameter
 from bayplan.lower.collect_arguments import collect_arguments
 from bayplan.lower.context import Lowering
 from bayplan.lower.program import Argument
+from bayplan.lower.wide import Widen, fits
 
 
 def add_image_checks(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -63,12 +67,20 @@ def add_image_checks(stmt: Stmt, lowering: Lowering) -> Stmt:
         lets.append((body.name, body.value))
         body = body.body
     buffers = [a for a in collect_arguments(stmt, lowering) if a.is_buffer()]
-    checks = _Checks(lowering, buffers, boxes_touched(body, {}, lowering.func_bounds))
+    boxes = boxes_touched(body, {}, lowering.func_bounds)
+    if lowering.read_ahead:
+        boxes = merge_boxes(boxes, boxes_required([one.call for one in lowering.read_ahead]))
+        # Before all else, as anything may depend on them.
+        lets = [*[(one.name, one.value()) for one in lowering.read_ahead], *lets]
+    checks = _Checks(lowering, buffers, boxes, dict(lets))
     body = checks.wrap(body)
     if lowering.regions is not None:
         _note_regions(lowering, checks, lets)
+    ahead = {one.name for one in lowering.read_ahead}
     for name, value in reversed(lets):
-        body = LetStmt(name, substitute(checks.replaced, value), body)
+        # The guard of an element asks what the buffer really is.
+        kept = value if name in ahead else substitute(checks.replaced, value)
+        body = LetStmt(name, kept, body)
     return body
 
 
@@ -111,21 +123,31 @@ def _host_call(name: str, *args: Expr) -> Call:
     return Call(_HOST_TYPES.get(name, INT32), name, args, CallKind.INTRINSIC)
 
 
-def _title(argument: Argument) -> str:
+def _title(argument: Argument, inside: bool = False) -> str:
     kind = "Output" if argument.kind == "output_buffer" else "Input"
-    return f"{kind} buffer {argument.name}"
+    return f"{kind.lower() if inside else kind} buffer {argument.name}"
 
 
 class _Checks:
     """Builds the prologue; `replaced` are the fields that constraints make something simpler."""
 
-    def __init__(self, lowering: Lowering, buffers: list[Argument], boxes: dict[str, Box]) -> None:
+    def __init__(
+        self,
+        lowering: Lowering,
+        buffers: list[Argument],
+        boxes: dict[str, Box],
+        lets: Mapping[str, Expr],
+    ) -> None:
         self.lowering = lowering
+        self.lets = lets
+        self.widen = Widen()
+        self.grown = {one.name for one in lowering.read_ahead}
         self.buffers = buffers
         self.boxes = boxes
         self.replaced: dict[str, Expr] = {}
         self.required: list[tuple[str, Expr]] = []
         self.proposed: list[tuple[str, Expr]] = []
+        self.asserts_unknown: list[Stmt] = []
         self.asserts_proposed: list[Stmt] = []
         self.asserts_constrained: list[Stmt] = []
         self.asserts_required: list[Stmt] = []
@@ -143,7 +165,8 @@ class _Checks:
         self._check_overlaps()
         query = logical_or_all(self.queries)
         leave = Evaluate(_host_call("return_from_call"))
-        answer = IfThenElse(query, block([*self.asserts_proposed, *self.rewrites, leave]))
+        asserts = [*self.asserts_unknown, *self.asserts_proposed]
+        answer = IfThenElse(query, block([*asserts, *self.rewrites, leave]))
         result = block(
             [
                 answer,
@@ -203,6 +226,7 @@ class _Checks:
         title = _title(argument)
         query = _host_call("buffer_is_bounds_query", StringImm(name))
         self.queries.append(query)
+        needed = len(self.required)
         box = self.boxes.get(self._box_name(argument))
         for dim in range(argument.dimensions):
             self._require_dimension(argument, box, dim)
@@ -210,10 +234,40 @@ class _Checks:
         self.rewrites.append(
             IfThenElse(query, block([self._rewrite(name, d) for d in range(argument.dimensions)]))
         )
+        self._refuse_query(argument, query, [value for _, value in self.required[needed:]])
         null = logical_not(_host_call("buffer_host_is_null", StringImm(name)))
+        if any(one.call.name == name for one in self.lowering.read_ahead):
+            # Also where only the bytes of the workspace are asked for.
+            null = ne(_host_call("buffer_host_address", StringImm(name)), const(UINT64, 0))
         site = ErrorSite(BufferError, f"{title} has no memory (null pointer)", argument.where)
         self.asserts_memory.append(AssertStmt(null, site))
         self._check_alignment(argument)
+
+    def _refuse_query(self, argument: Argument, query: Expr, required: list[Expr]) -> None:
+        """A region that depends on an element of another buffer is not known without that."""
+        names = self._names_in(required)
+        for one in self.lowering.read_ahead:
+            if one.name in names:
+                site = ErrorSite(
+                    BufferError,
+                    f"the region needed of {_title(argument, True)} depends on {one.name}, which "
+                    f"input buffer {one.call.name} does not hold",
+                    argument.where,
+                )
+                known = logical_or(logical_not(query), one.is_held())
+                self.asserts_unknown.append(AssertStmt(known, site))
+
+    def _names_in(self, expressions: list[Expr]) -> set[str]:
+        """The names that expressions use, directly or through lets around the program."""
+        found: set[str] = set()
+        pending = [name for e in expressions for name in free_variables(e)]
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found.add(name)
+                if name in self.lets:
+                    pending += free_variables(self.lets[name])
+        return found
 
     def _check_alignment(self, argument: Argument) -> None:
         source = argument.source
@@ -244,6 +298,7 @@ class _Checks:
                     where,
                     "clamp the index",
                 )
+            self._check_overflow(argument, dim, interval.min, interval.max)
             need_low = interval.min
             need_extent = interval.max - interval.min + 1
             if box.used is not None and not is_const(box.used, 1):
@@ -267,6 +322,32 @@ class _Checks:
         )
         self.asserts_required.append(AssertStmt(ge(extent, 0), negative, (extent,)))
         self._assert_covers(argument, dim, (need_low, need_high), (low, high))
+
+    def _check_overflow(self, argument: Argument, dim: int, low: Expr, high: Expr) -> None:
+        """Ends that grow with numbers given to the call must be computed without overflow.
+
+        Else they could come to lie inside the buffer again, where the elements that are touched
+        do not.
+        """
+        for e in (low, high):
+            if e.type is not INT32 or not any(self._is_given(n) for n in iterate(e)):
+                continue
+            wide = self.widen(e)
+            site = ErrorSite(
+                BoundsError,
+                f"{_title(argument)} is needed at {{0}} in dimension {dim}, which 32-bit indices "
+                "do not reach",
+                argument.where,
+            )
+            self.asserts_required.append(AssertStmt(fits(wide), site, (wide,)))
+
+    def _is_given(self, node: Node) -> bool:
+        """Whether a node is a scalar parameter, or an element of an input that is read ahead."""
+        if type(node) is not Variable:
+            return False
+        if isinstance(node.source, Parameter):
+            return not node.source.is_buffer
+        return node.name in self.grown or node.name.endswith(".constrained")
 
     def _assert_covers(
         self,

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
+from bayplan.analysis.purity import reads_memory
 from bayplan.ir.build import (
-    add,
     block,
-    cast,
     const,
     constant_value,
-    le,
-    logical_and,
-    maximum,
-    minimum,
-    mul,
-    sub,
 )
 from bayplan.ir.errors import AllocationTooLarge, ErrorSite
-from bayplan.ir.exprs import Add, Call, Div, Expr, Max, Min, Mul, Select, Sub, Variable
+from bayplan.ir.exprs import Add, Call, Div, Expr, Mul, Sub, Variable
 from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Allocate, AssertStmt, For, LetStmt, Stmt
 from bayplan.ir.types import INT32, INT64
 from bayplan.ir.walk import Rewriter, free_variables, iterate
 from bayplan.language.parameter import Parameter
 from bayplan.lower.context import Lowering
-
-_INT32_MIN: Final = -(2**31)
-_INT32_MAX: Final = 2**31 - 1
-_ARITHMETIC: Final[dict[type, Callable[[Expr, Expr], Expr]]] = {
-    Add: add, Sub: sub, Mul: mul, Min: minimum, Max: maximum
-}  # fmt: skip
+from bayplan.lower.wide import INT32_MAX, Widen, fits
 
 
 def add_size_checks(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -85,9 +73,9 @@ class _AddChecks(Rewriter):
         super().__init__()
         self._lowering = lowering
         self._needed = needed
-        # Names whose values can be anything a parameter can be.
+        # Names whose values can be anything that a parameter or an element can be.
         self._grown: set[str] = set()
-        self._wide: dict[Expr, Expr] = {}
+        self._widen = Widen()
         self._done: set[Expr] = set()
 
     def __call__(self, node: Any) -> Any:
@@ -96,10 +84,14 @@ class _AddChecks(Rewriter):
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         value = node.value
         checks: list[Stmt] = []
-        if node.name in self._needed and value.type is INT32:
-            if self._is_grown(value):
+        if node.name in self._needed:
+            if reads_memory(value):
+                # An element of an input, which can be anything too.
                 self._grown.add(node.name)
-            checks += self._check(value, node.name)
+            elif value.type is INT32:
+                if self._is_grown(value):
+                    self._grown.add(node.name)
+                checks += self._check(value, node.name)
         before = [c for size in _sizes_in(value) for c in self._check(size, node.name)]
         body = block([*checks, self(node.body)])
         return block([*before, LetStmt(node.name, value, body)])
@@ -137,29 +129,7 @@ class _AddChecks(Rewriter):
             f"{func} reaches {{0}} ({name}), but 32-bit indices reach {{1}} elements",
             where,
         )
-        low, high = const(INT64, _INT32_MIN), const(INT64, _INT32_MAX)
-        fits = logical_and(le(low, wide), le(wide, high))
-        return [AssertStmt(fits, site, (wide, high))]
-
-    def _widen(self, e: Expr) -> Expr:
-        """The same in 64 bits, with the arithmetic itself done in them."""
-        found = self._wide.get(e)
-        if found is None:
-            combine = _ARITHMETIC.get(type(e))
-            if combine is not None and e.type is INT32:
-                a, b = e.children()
-                assert isinstance(a, Expr) and isinstance(b, Expr)
-                found = combine(self._widen(a), self._widen(b))
-            elif type(e) is Select and e.type is INT32:
-                yes, no = self._widen(e.true_value), self._widen(e.false_value)
-                found = Select(e.condition, yes, no)
-            elif type(e) is Call and e.name == "largest_over" and e.type is INT32:
-                *loop, value = e.args
-                found = Call(INT64, e.name, (*loop, self._widen(value)), e.kind)
-            else:
-                found = cast(INT64, e)
-            self._wide[e] = found
-        return found
+        return [AssertStmt(fits(wide), site, (wide, const(INT64, INT32_MAX)))]
 
     def _find_func(self, name: str) -> tuple[str, SourceLine | None]:
         """The Func that a let, a loop or a temporary belongs to, and its line."""

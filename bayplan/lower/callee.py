@@ -10,7 +10,7 @@ from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import block, const, int32, nothing, select
 from bayplan.ir.errors import AllocationTooLarge
-from bayplan.ir.exprs import Call, CallKind, Expr
+from bayplan.ir.exprs import Call, CallKind, Expr, Load
 from bayplan.ir.intrinsics import STORAGE
 from bayplan.ir.stmts import (
     Allocate,
@@ -57,6 +57,9 @@ class Callee:
         plan = program.plan
         arena = None if plan is None else plan.call_arena
         self.size = None if arena is None else _in_front_of(program.body, arena)
+        if self.size is not None and any(type(n) is Load for n in iterate(self.size)):
+            # No caller knows its size before the inputs have been computed.
+            self.size = None
         self.size_parameters: tuple[str, ...] = ()
         if self.size is not None:
             self.size_parameters = tuple(sorted(free_variables_of_stmt(self.size)))

@@ -19,7 +19,7 @@ def collect_arguments(stmt: Stmt, lowering: Lowering) -> list[Argument]:
     outputs = collect_outputs(lowering)
     own = {id(a.source) for a in outputs}
     inputs: dict[int, Argument] = {}
-    for node in iterate(stmt):
+    for node in iterate(stmt, *[one.call for one in lowering.read_ahead]):
         if type(node) is Call and node.kind is CallKind.IMAGE:
             source, dims = node.target, len(node.args)
             if id(source) not in own and id(source) not in inputs:

@@ -30,6 +30,8 @@ class Lowering:
         tables: the constant tables of the program; None: Buffers stay arguments.
         regions: of a pipeline that others call what a call needs of its buffers (see
             `lower.callee`); None: nobody asks.
+        read_ahead: elements of inputs that have names in the program (`ReadAhead`), each after
+            those that its coordinates name.
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class Lowering:
         "kernels",
         "tables",
         "regions",
+        "read_ahead",
         "_reserved",
         "_used_names",
     )
@@ -62,6 +65,7 @@ class Lowering:
         self.kernels: list[KernelPlan] = []
         self.tables: list[Table] | None = None
         self.regions: dict[tuple[str, int], tuple[Expr, Expr]] | None = None
+        self.read_ahead: list[Any] = []
         self._used_names: dict[str, int] = {}
         self._reserved: frozenset[str] | None = None
 

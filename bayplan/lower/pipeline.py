@@ -24,6 +24,8 @@ Pass = Callable[[Stmt, Lowering], Stmt]
 BEFORE_READABLE: Final = (
     # Order: on the loops as the user wrote them.
     "check_gpu_loops",
+    # Order: first, as what is not a parameter nor an element read ahead moves with a loop.
+    "read_ahead",
     # Order: before add_parameter_checks, whose ranges hold for the conditions too.
     "add_requirements",
     # Order: ahead of all analyses, so that bounds know the ranges of parameters.
@@ -173,6 +175,7 @@ def lower(
     if program.plan is not None:
         program.plan.unplanned += unplanned_in_callees(lowering)
     program.regions = lowering.regions or {}
+    program.read_ahead = lowering.read_ahead
     callees.leave()
     return program
 

@@ -71,11 +71,12 @@ class LoweredProgram:
         tables: Buffers of the algorithm whose elements the program carries.
         callees: the pipelines it calls (`lower.callee.Callee`), each after those that it calls.
         regions: of a pipeline that others call, see `Callee`.
+        read_ahead: name and place (`ReadAhead`) of elements of inputs that sizes depend on.
     """
 
     __slots__ = (
         "name", "target", "arguments", "body", "readable", "origins", "stages", "timings",
-        "warnings", "plan", "kinds", "tables", "callees", "regions",
+        "warnings", "plan", "kinds", "tables", "callees", "regions", "read_ahead",
     )
 
     def __init__(
@@ -101,3 +102,4 @@ class LoweredProgram:
         self.tables: list[Table] = []
         self.callees: list[Any] = []
         self.regions: dict[tuple[str, int], tuple[Expr, Expr]] = {}
+        self.read_ahead: list[Any] = []

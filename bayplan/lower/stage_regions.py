@@ -32,6 +32,7 @@ from bayplan.lower.context import Lowering
 from bayplan.lower.find_calls import CallIndex
 from bayplan.lower.inline_functions import Inliner, can_be_inlined
 from bayplan.lower.query_extern_stages import needed_regions
+from bayplan.lower.read_ahead import NameElements
 
 Case = tuple[Expr, Expr]
 """(condition on parameters under which it is evaluated, expression)."""
@@ -118,6 +119,9 @@ def find_stages(lowering: Lowering) -> list[Stage]:
             stage = Stage(function, index)
             args, values = _cases(definition, index > 0, stage.rvars)
             stage.cases = [(c, inliner(branches(e))) for c, e in [*args, *values]]
+            if lowering.read_ahead:
+                named = NameElements(lowering)
+                stage.cases = [(named.inside(c), named(e)) for c, e in stage.cases]
             stages.append(stage)
     _relate(stages, lowering)
     for name in lowering.outputs:

@@ -7,7 +7,19 @@ from typing import Final
 
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import constant_value, is_zero
-from bayplan.ir.exprs import Add, Call, Cast, Const, Expr, Max, Min, Select, Sub, Variable
+from bayplan.ir.exprs import (
+    Add,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Max,
+    Min,
+    Select,
+    Sub,
+    Variable,
+)
 from bayplan.ir.node import Node, compilation
 from bayplan.ir.types import INT32, INT64
 from bayplan.ir.walk import Rewriter, free_variables, iterate, reintern, replace_nodes, substitute
@@ -100,7 +112,10 @@ class _Writer:
     """Writes extents with lets written out, and gives names to what is too long."""
 
     def __init__(self, lets: Sequence[tuple[str, Expr]]) -> None:
-        self.lets = {name: reintern(value) for name, value in lets}
+        # An element of an input is a size of its own, known by the name that it has.
+        self.lets = {
+            name: reintern(value) for name, value in lets if not _reads_memory(value)
+        }
         self.terms: dict[str, str] = {}
         self._written: dict[str, Expr] = {}
         self.term_names: dict[Expr, str] = {}
@@ -174,6 +189,10 @@ class _Writer:
     def cut(self, e: Expr, name: str) -> str:
         """The text of an expression, with further terms for parts of it where it is too long."""
         return _text(_Cut(self, name)(e)) if len(_text(e)) > LONGEST else _text(e)
+
+
+def _reads_memory(e: Expr) -> bool:
+    return any(type(node) is Load for node in iterate(e))
 
 
 class _Cut(Rewriter):

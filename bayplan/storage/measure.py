@@ -77,6 +77,7 @@ class _Meter:
         self.workers = workers
         self.result = Measured()
         self.values: dict[str, Number] = {}
+        self.given: frozenset[str] = frozenset()
         self.relevant: dict[Node, bool] = {}
         self.needed: dict[For, bool] = {}
         self.live: dict[str, list[int]] = {}
@@ -120,7 +121,9 @@ class _Meter:
         try:
             self.values[s.name] = evaluate(s.value, self.values)
         except Unknown:
-            self.values.pop(s.name, None)
+            # Elements of inputs are given by the names of lets.
+            if s.name not in self.given:
+                self.values.pop(s.name, None)
         self.walk(s.body, times)
         if missing:
             self.values.pop(s.name, None)
@@ -249,6 +252,7 @@ def measure(
     """
     meter = _Meter(kinds, workers, without)
     meter.values = dict(values)
+    meter.given = frozenset(values)
     meter.walk(stmt, 1)
     meter.result.peak_bytes = meter.peak
     return meter.result

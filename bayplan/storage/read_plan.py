@@ -84,13 +84,17 @@ def read_arenas(
 def bind_lets(
     lets: Iterable[tuple[str, Expr]], values: Mapping[str, Number]
 ) -> dict[str, Number]:
-    """The values and those of the lets; what depends on more is left out."""
+    """The values and those of the lets; what depends on more is left out.
+
+    What is given of a let that depends on more is taken: elements of inputs are given so.
+    """
     found = dict(values)
     for name, value in lets:
         try:
             found[name] = evaluate(value, found)
         except Unknown:
-            found.pop(name, None)
+            if name not in values:
+                found.pop(name, None)
     return found
 
 
