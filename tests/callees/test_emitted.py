@@ -12,8 +12,13 @@ import pytest
 import bayplan as hl
 from tests.callees.conftest import SOURCE
 
-COMPILERS = [c for c in ("gcc", "clang") if shutil.which(c)]
-FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-Wl,--no-undefined"]
+COMPILERS = [c for c in ("gcc", "clang", "g++", "clang++") if shutil.which(c)]
+FLAGS = ["-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-Wl,--no-undefined"]
+
+
+def _language(compiler: str) -> list[str]:
+    """The emitted C is C++ too."""
+    return ["-x", "c++", "-std=c++17"] if "++" in compiler else ["-x", "c", "-std=c11"]
 
 
 def _pipeline() -> hl.Func:
@@ -40,8 +45,10 @@ def test_ahead_of_time(compiler: str, tmp_path: Path) -> None:
     h.compile_to_c(str(path), h.infer_arguments(), "h_ahead", target)
     assert "extern int32_t ex_stencil(bp_buffer *, int32_t, bp_buffer *);" in path.read_text()
     functions = tmp_path / "functions.o"
-    subprocess.run([compiler, "-fPIC", "-c", str(SOURCE), "-o", str(functions)], check=True)
-    command = [compiler, "-O1", *FLAGS, str(path), str(functions), "-lm", "-lpthread", "-lc"]
+    plain = {"g++": "gcc", "clang++": "clang"}.get(compiler, compiler)
+    subprocess.run([plain, "-fPIC", "-c", str(SOURCE), "-o", str(functions)], check=True)
+    files = [*_language(compiler), str(path), "-x", "none", str(functions)]
+    command = [compiler, "-O1", *FLAGS, *files, "-lm", "-lpthread", "-lc"]
     done = subprocess.run([*command, "-o", str(tmp_path / "h.so")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -159,9 +166,12 @@ def test_each_callee_alone_and_in_its_callers_plan(compiler: str, tmp_path: Path
     top.compile_to_header(str(tmp_path / "top.h"), arguments, "top", target)
     (tmp_path / "main.c").write_text(MAIN)
     program = tmp_path / "main"
-    flags = ["-O1", "-g", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path}"]
-    sanitize = ["-fsanitize=address,undefined"] if compiler == "gcc" else []
-    files = [str(tmp_path / "main.c"), str(tmp_path / "top.c")]
+    flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path}"]
+    sanitize = ["-fsanitize=address,undefined"] if compiler in ("gcc", "g++") else []
+    plain = {"g++": "gcc", "clang++": "clang"}.get(compiler, compiler)
+    main = [plain, *flags, *sanitize, "-std=c11", "-c", str(tmp_path / "main.c")]
+    subprocess.run([*main, "-o", str(tmp_path / "main.o")], check=True)
+    files = [*_language(compiler), str(tmp_path / "top.c"), "-x", "none", str(tmp_path / "main.o")]
     done = subprocess.run(
         [compiler, *flags, *sanitize, *files, "-o", str(program), "-lm"],
         capture_output=True, text=True,

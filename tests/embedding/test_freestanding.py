@@ -196,6 +196,7 @@ def test_a_program_without_a_c_library(tmp_path: Path, compiler: str, language: 
          "-o", tmp_path / "start.o"])  # fmt: skip
     program = tmp_path / "start"
     sources = [tmp_path / f"{name}.c" for name in ("fixed", "busy")]
-    run([compiler, "-std=c11", *flags, "-static", "-nostartfiles", tmp_path / "start.o",
-         *sources, "-o", program])  # fmt: skip
+    # The emitted files in the language of the program around them.
+    run([compiler, "-x", language, *standard, *flags, "-static", "-nostartfiles", *sources,
+         "-x", "none", tmp_path / "start.o", "-o", program])  # fmt: skip
     assert subprocess.run([program], timeout=60).returncode == 42
