@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bayplan import settings
 from bayplan.build.cache import cache_folder, make_key
 from bayplan.build.compile_library import run_compiler
-from bayplan.build.compilers import Compiler, find_compiler, search_path
-from bayplan.build.flags import emitted_flags
+from bayplan.build.compilers import Compiler, find_compiler, find_cxx_compiler, search_path
+from bayplan.build.flags import emitted_flags, emulation_flags
 from bayplan.build.stack_use import StackUse, read_stack_use
 from bayplan.ir.errors import CompileError, NoCompiler
 from bayplan.language.target_names import TargetArch, TargetFeature, TargetOS
@@ -127,27 +127,27 @@ def compile_assembly(source: str, name: str, target: Target, output: Path) -> No
         shutil.copyfile(made, output)
 
 
-def weak_runtime_source() -> str:
-    """The runtime for static libraries.
+def weak_runtime_source(*, devices: bool = False) -> str:
+    """The runtime for static libraries, or the part of it that only programs with kernels need.
 
     Every symbol is weak: two libraries with the runtime link into one program, which then has one
     pool of workers and of memory, and a function of the program's own takes the place of ours.
     """
-    from bayplan.runtime import read_sources
+    from bayplan.runtime import read_device_sources, read_sources
 
-    text = read_sources(ahead=True)
+    text = read_device_sources() if devices else read_sources(ahead=True)
     names = sorted(set(re.findall(r"^(?!static|typedef|#)\w[\w *]*?\b(bp_\w+)\([^;{]*\{", text,
                                   re.MULTILINE)))  # fmt: skip
     return "\n".join([*[f"#pragma weak {name}" for name in names], text])
 
 
-def compile_runtime(target: Target, output: Path) -> None:
+def compile_runtime(target: Target, output: Path, *, devices: bool = False) -> None:
     """Writes the object file of the runtime; compiled at the first use, then from the cache."""
     compiler = find_compiler()
     own = shlex.split(settings.value("CFLAGS"))
     # No instructions beyond the oldest processor's: it is shared by libraries of all targets.
     flags = [*emitted_flags(compiler), "-pthread", *own]
-    source = weak_runtime_source()
+    source = weak_runtime_source(devices=devices)
     key = make_key(source, "\0".join(flags), compiler.identity())
     kept = cache_folder() / f"{key}.o"
     if not kept.is_file():
@@ -192,8 +192,36 @@ def make_archive(objects: Sequence[Path], output: Path) -> None:
         shutil.copyfile(made, output)
 
 
-def compile_static_library(source: str, name: str, target: Any, output: Path) -> list[StackUse]:
+def compile_emulated_object(source: str, name: str, output: Path) -> None:
+    """Writes the object file of emulated kernels, which make themselves known to the runtime."""
+    compiler = find_cxx_compiler()
+    flags = emulation_flags(compiler, shared=False)
+    with tempfile.TemporaryDirectory(prefix="bayplan-") as folder:
+        text = Path(folder) / f"{name}_kernels.cpp"
+        text.write_text(source, "utf-8")
+        made = text.with_suffix(".o")
+        run_compiler([*compiler.command, *flags, "-c", str(text), "-o", str(made)], name)
+        shutil.copyfile(made, output)
+
+
+def compile_static_library(
+    source: str,
+    name: str,
+    target: Any,
+    output: Path,
+    *,
+    devices: bool = False,
+    emulated: str = "",
+) -> list[StackUse]:
     """Writes a static library of a program, with the runtime unless the target has no_runtime.
+
+    Args:
+        source: the emitted C.
+        name: of the program.
+        target: what it is made for.
+        output: the file.
+        devices: with what programs with kernels need.
+        emulated: the C++ text of kernels that run on the host.
 
     Returns:
         The stack that each function of the program takes.
@@ -205,5 +233,11 @@ def compile_static_library(source: str, name: str, target: Any, output: Path) ->
         if not target.has_feature(TargetFeature.NoRuntime) and target.os is not TargetOS.NoOS:
             objects.append(Path(folder) / "bayplan_runtime.o")
             compile_runtime(target, objects[-1])
+            if devices:
+                objects.append(Path(folder) / "bayplan_devices.o")
+                compile_runtime(target, objects[-1], devices=True)
+        if emulated:
+            objects.append(Path(folder) / f"{name}_kernels.o")
+            compile_emulated_object(emulated, name, objects[-1])
         make_archive(objects, output)
     return uses

@@ -6,7 +6,6 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from bayplan.build.compile_kernels import compile_emulated, compile_ptx, find_nvcc
-from bayplan.ir.errors import InternalError
 from bayplan.runtime.devices import Module
 from bayplan.targets.cuda import read_emulation
 
@@ -14,22 +13,19 @@ if TYPE_CHECKING:
     from bayplan.build.loading import LoadedProgram
     from bayplan.runtime.binding import Runtime
 
-# Libraries of emulated kernels stay loaded: the runtime knows them by their keys.
-_emulated: dict[str, ctypes.CDLL] = {}
+# What modules point at stays: libraries of emulated kernels, and texts of PTX.
+_kept: list[ctypes.CDLL | bytes] = []
 
 
 def emulation_text(source: str, key: str) -> str:
     """The C++ text of kernels for CUDA that are to run on the host."""
-    return (
-        f'#define BP_MODULE_KEY "{key}"\n#define BP_MODULE_TABLE bp_kernels_{key}\n'
-        f"{read_emulation()}\n{source}"
-    )
+    return f"#define BP_MODULE_TABLE bp_kernels_{key}\n{read_emulation()}\n{source}"
 
 
 def load_kernels(program: LoadedProgram, runtime: Runtime, count: int) -> None:
-    """Compiles the kernels of a program and hands them to the runtime.
+    """Compiles the kernels of a program where a device has no compiler of its own.
 
-    Kernels for OpenCL, and for CUDA where there is NVRTC, are left to the device's own compiler.
+    Kernels for OpenCL, and for CUDA where there is NVRTC, are left to the device's.
 
     Args:
         program: whose C text is loaded.
@@ -45,15 +41,17 @@ def load_kernels(program: LoadedProgram, runtime: Runtime, count: int) -> None:
     accessor = getattr(program.library, f"{program.name}_kernels")
     accessor.restype = ctypes.POINTER(Module)
     module = accessor().contents
+    if module.binary:
+        return
     api, key, source = module.api.decode(), module.key.decode(), module.source.decode()
-    if api == "emulated" and key not in _emulated:
+    if api == "emulated":
         path = compile_emulated(emulation_text(source, key), f"{program.name}_kernels")
         library = ctypes.CDLL(str(path))
-        table = ctypes.addressof(ctypes.c_char.in_dll(library, f"bp_kernels_{key}"))
-        if devices.library.bp_emulated_register(module.key, table, count) < 0:
-            raise InternalError("there is no memory to register emulated kernels")
-        _emulated[key] = library
-    elif api == "cuda" and not module.binary and find_nvcc() is not None:
-        if devices.library.bp_cuda_needs_binary():
-            module.binary = compile_ptx(source, program.name)
-            module.binary_bytes = len(module.binary)
+        module.binary = ctypes.addressof(ctypes.c_char.in_dll(library, f"bp_kernels_{key}"))
+        module.binary_bytes = count
+        _kept.append(library)
+    elif api == "cuda" and find_nvcc() is not None and devices.library.bp_cuda_needs_binary():
+        text = compile_ptx(source, program.name) + b"\0"
+        module.binary = ctypes.cast(text, ctypes.c_void_p).value
+        module.binary_bytes = len(text)
+        _kept.append(text)

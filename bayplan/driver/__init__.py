@@ -14,11 +14,17 @@ from bayplan.driver.compile import (
     default_target,
 )
 from bayplan.driver.contexts import context, num_threads, runtime, set_num_threads
-from bayplan.driver.device_buffers import put_on_device
+from bayplan.driver.device_buffers import has_device_of, put_on_device
 from bayplan.driver.externs import load_externs, register_extern
 from bayplan.driver.realize import realize
 from bayplan.driver.storage import storage
-from bayplan.driver.text import c_source, infer_arguments, loop_nest_text, lowered_text
+from bayplan.driver.text import (
+    c_source,
+    device_source,
+    infer_arguments,
+    loop_nest_text,
+    lowered_text,
+)
 
 __all__ = [
     "Callable",
@@ -30,6 +36,8 @@ __all__ = [
     "compile_to_callable",
     "context",
     "default_target",
+    "device_source",
+    "has_device_of",
     "infer_arguments",
     "infer_input_bounds",
     "loop_nest_text",

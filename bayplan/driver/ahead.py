@@ -18,6 +18,7 @@ from bayplan.language.target import Target, get_host_target, get_target_from_env
 from bayplan.language.target_names import TargetFeature
 from bayplan.lower.pipeline import lower
 from bayplan.lower.program import Argument, LoweredProgram
+from bayplan.targets.c_device import uses_device
 from bayplan.targets.c_names import sanitise
 
 if TYPE_CHECKING:
@@ -120,8 +121,22 @@ def _write_object(ahead: AheadProgram, path: Path) -> None:
 def _write_library(ahead: AheadProgram, path: Path) -> None:
     from bayplan.build.ahead_of_time import compile_static_library
 
-    source, name = ahead.emission.source, ahead.emission.name
-    ahead.stack = compile_static_library(source, name, ahead.target, path)
+    emission = ahead.emission
+    emulated = ""
+    if emission.device_source and ahead.target.is_emulated:
+        from bayplan.build.load_kernels import emulation_text
+        from bayplan.targets.c_device import kernels_key
+
+        source = emission.device_source
+        emulated = emulation_text(source, kernels_key("emulated", source))
+    ahead.stack = compile_static_library(
+        emission.source,
+        emission.name,
+        ahead.target,
+        path,
+        devices=uses_device(emission),
+        emulated=emulated,
+    )
 
 
 def _write_assembly(ahead: AheadProgram, path: Path) -> None:

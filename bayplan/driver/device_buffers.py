@@ -187,7 +187,7 @@ class CallBuffers:
             return
         for buffer in self._written:
             memory = buffer._memory
-            if memory.twin is not None and memory.is_shared and not memory.is_managed:
+            if memory.twin is not None and memory.is_shared:
                 memory.twin.copy_to_host()
 
     @staticmethod
@@ -226,6 +226,15 @@ def device_of(api: DeviceAPI | None, target: Any) -> Device:
             hint="name one: host-opencl, host-cuda, host-cuda-emulated",
         )
     return runtime().devices.find(name)
+
+
+def has_device_of(api: DeviceAPI) -> bool:
+    """Whether this machine has a device of the kind."""
+    name = _APIS.get(api)
+    try:
+        return name is not None and bool(runtime().devices.find(name))
+    except NoDevice:
+        return False
 
 
 def put_on_device(buffer: Any, api: DeviceAPI | None, target: Any, values: bool) -> None:

@@ -27,6 +27,12 @@ def c_source(
     return compile_pipeline(functions, target, name).source
 
 
+def device_source(functions: Sequence[Function], target: Any = None) -> str:
+    """The kernels in the device's language; "" where the schedule has none."""
+    check_defined(functions)
+    return compile_pipeline(functions, target).device_source
+
+
 def loop_nest_text(functions: Sequence[Function]) -> str:
     """The loops of the schedule, without bounds or expressions."""
     from bayplan.lower.print_loop_nest import print_loop_nest

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
 
 from bayplan.language.target import Target
-from bayplan.language.target_names import DeviceAPI, TargetArch, TargetFeature, TargetOS
+from bayplan.language.target_names import TargetArch, TargetFeature, TargetOS
 
 _F = TargetFeature
 
@@ -74,28 +73,3 @@ def host_target() -> Target:
         features = [f for f, needed in table if flags.issuperset(needed)]
         _found = Target(_SYSTEMS.get(sys.platform, TargetOS.OSUnknown), arch, bits, features)
     return Target(_found)
-
-
-_LOADERS: Final = {
-    DeviceAPI.OpenCL: ("libOpenCL.so.1", "libOpenCL.so", "OpenCL.dll"),
-    DeviceAPI.CUDA: ("libcuda.so.1", "libcuda.so", "nvcuda.dll"),
-}
-"""Names of the libraries by which drivers are reached."""
-
-
-def has_device(api: DeviceAPI) -> bool:
-    """Whether the driver for a kind of device is there and knows a device."""
-    import ctypes
-
-    for name in _LOADERS.get(api, ()):
-        try:
-            driver = ctypes.CDLL(name)
-        except OSError:
-            continue
-        count = ctypes.c_uint(0)
-        if api is DeviceAPI.OpenCL:
-            failed = driver.clGetPlatformIDs(0, None, ctypes.byref(count))
-        else:
-            failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-        return not failed and count.value > 0
-    return False

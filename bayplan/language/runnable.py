@@ -42,6 +42,13 @@ def put_on_device(buffer: Any, args: Sequence[Any], target: Any, values: bool) -
     driver.put_on_device(buffer, api, found, values)
 
 
+def has_device(api: Any) -> bool:
+    """Whether this machine has a device of the kind (a DeviceAPI)."""
+    from bayplan import driver
+
+    return driver.has_device_of(api)
+
+
 class Runnable:
     """Methods that hand the output Funcs to the driver."""
 
@@ -281,6 +288,20 @@ class Runnable:
             arguments, fn_name, target: as for `compile_to_c`.
         """
         self._compile_ahead(outputs, arguments, fn_name, target)
+
+    def device_source(self, target: Any = None) -> str:
+        """The kernels of a schedule for a GPU, in the language of the target's device.
+
+        Args:
+            target: what to compile for, such as a Target of "host-opencl"; None for that of
+                HL_JIT_TARGET.
+
+        Returns:
+            The text; "" where no loop runs on a device.
+        """
+        from bayplan import driver
+
+        return driver.device_source(self._final_functions(), _target_or_none(target))
 
     def c_source(self, fn_name: str = "", target: Any = None) -> str:
         """The C that the pipeline becomes."""

@@ -375,6 +375,6 @@ def host_supports_target_device(target: Target) -> bool:
     """Whether kernels of the target can run on this machine: its driver is there, with a device."""
     if not target.has_gpu_feature() or target.is_emulated:
         return True
-    from bayplan.language.host import has_device
+    from bayplan.language.runnable import has_device
 
     return has_device(target.device_api())

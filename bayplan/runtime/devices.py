@@ -115,7 +115,7 @@ class Module(ctypes.Structure):
         ("source", ctypes.c_char_p),
         ("options", ctypes.c_char_p),
         ("key", ctypes.c_char_p),
-        ("binary", ctypes.c_char_p),
+        ("binary", ctypes.c_void_p),
         ("binary_bytes", ctypes.c_uint64),
         ("state", ctypes.c_void_p),
     ]
@@ -135,7 +135,6 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "bp_device_wait": (ctypes.c_int32, [_POINTER]),
     "bp_emulated_new": (_POINTER, [ctypes.POINTER(Limits), ctypes.c_int32]),
     "bp_emulated_waiting": (ctypes.c_int64, [_POINTER]),
-    "bp_emulated_register": (ctypes.c_int32, [ctypes.c_char_p, _POINTER, ctypes.c_int32]),
     "bp_opencl_add_loaders": (None, [ctypes.c_char_p]),
     "bp_opencl_report": (ctypes.c_int32, [_WHY]),
     "bp_cuda_report": (ctypes.c_int32, [_WHY]),

@@ -10,31 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compiled modules of this process, by key. */
-typedef struct emulated_registered {
-    const char *key;
+/* The kernels of a module, compiled with the program. */
+typedef struct emulated_program {
     const bp_emulated_kernel *kernels;
-    int32_t count;
-    struct emulated_registered *next;
-} emulated_registered;
-
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static emulated_registered *emulated_registry;
-
-int32_t bp_emulated_register(const char *key, const bp_emulated_kernel *kernels, int32_t count) {
-    emulated_registered *made = malloc(sizeof *made);
-    key = strdup(key);
-    if (!made || !key) {
-        free(made);
-        free((char *)key);
-        return BP_OUT_OF_MEMORY;
-    }
-    pthread_mutex_lock(&registry_lock);
-    *made = (emulated_registered){key, kernels, count, emulated_registry};
-    emulated_registry = made;
-    pthread_mutex_unlock(&registry_lock);
-    return 0;
-}
+    uint64_t count;
+} emulated_program;
 
 /* A command that waits. */
 typedef struct emulated_command {
@@ -160,19 +140,20 @@ static int32_t emulated_copy_box(bp_rt_device *d, void *given, uint64_t base, ui
 
 static void *emulated_build(bp_rt_device *d, const bp_module *module, const char **why) {
     (void)d;
-    pthread_mutex_lock(&registry_lock);
-    emulated_registered *found = emulated_registry;
-    while (found && strcmp(found->key, module->key) != 0) found = found->next;
-    pthread_mutex_unlock(&registry_lock);
-    if (!found)
-        *why = bp_why("the kernels of %s are not compiled: the C++ file that belongs to the "
-                      "program is to be linked with it", module->name);
-    return found;
+    emulated_program *made = module->binary ? malloc(sizeof *made) : NULL;
+    if (made) {
+        *made = (emulated_program){module->binary, module->binary_bytes};
+    } else if (module->binary) {
+        *why = "there is no memory";
+    } else {
+        *why = bp_why("the kernels of %s are not compiled", module->name);
+    }
+    return made;
 }
 
 static void emulated_drop_program(bp_rt_device *d, void *program) {
     (void)d;
-    (void)program;
+    free(program);
 }
 
 /* The parameters as an array of addresses of their values: two for each memory. */
@@ -202,9 +183,9 @@ static int emulated_fill(emulated_command *c, const bp_launch *l) {
 static int32_t emulated_launch(bp_rt_device *d, void *given, void *program, const bp_launch *l,
                                void **out, const char **why) {
     emulated *e = d->state;
-    const emulated_registered *module = program;
+    const emulated_program *module = program;
     const bp_emulated_kernel *kernel = NULL;
-    for (int32_t i = 0; i < module->count; i++)
+    for (uint64_t i = 0; i < module->count; i++)
         if (strcmp(module->kernels[i].name, l->kernel) == 0) kernel = &module->kernels[i];
     if (!kernel) {
         *why = bp_why("the program of %s has no kernel %s", l->module->name, l->kernel);

@@ -22,9 +22,6 @@ typedef struct bp_emulated_kernel {
     int32_t parameters;
 } bp_emulated_kernel;
 
-/* Kernels for the module with the key, which is copied; the kernels stay. */
-int32_t bp_emulated_register(const char *key, const bp_emulated_kernel *kernels, int32_t count);
-
 #ifdef __cplusplus
 }
 #endif

@@ -50,8 +50,13 @@ uint64_t bp_format_error(const bp_context *ctx, char *out, uint64_t room) {
             const char *p = m + 1;
             while (*p >= '0' && *p <= '9') i = 10 * i + (*p++ - '0');
             if (*p == '}' && i < e->count) {
-                format_arg(part, sizeof part, &e->args[i]);
-                for (const char *c = part; *c; c++, at++)
+                const bp_arg *a = &e->args[i];
+                const char *text = part;
+                if (a->kind == BP_ARG_STRING)
+                    text = a->as.s ? a->as.s : ""; /* may be long: a compiler's words */
+                else
+                    format_arg(part, sizeof part, a);
+                for (const char *c = text; *c; c++, at++)
                     if (at + 1 < room) out[at] = *c;
                 m = p + 1;
                 continue;

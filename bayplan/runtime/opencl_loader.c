@@ -223,6 +223,7 @@ static int opencl_choose_device(bp_opencl *cl, bp_opencl_choice *out, bp_text *r
 }
 
 static int opencl_try_loader(const char *name, bp_opencl_choice *out, bp_text *report) {
+    opencl_load_beside(name);
     bp_opencl *cl = opencl_open_loader(name, report);
     if (!cl) return 0;
     if (opencl_choose_device(cl, out, report)) return 1;
@@ -238,7 +239,6 @@ static int opencl_try_loaders(bp_opencl_choice *out, bp_text *report) {
         const size_t length = strcspn(begin, "\n");
         char name[4096];
         snprintf(name, sizeof name, "%.*s", (int)length, begin);
-        opencl_load_beside(name);
         if (opencl_try_loader(name, out, report)) return 1;
         begin += length + (begin[length] == '\n');
     }

@@ -38,7 +38,8 @@ typedef struct bp_module {
     const char *source;
     const char *options; /* of that compiler */
     const char *key;     /* different for different sources */
-    const void *binary;  /* compiled already, or NULL */
+    /* Compiled already, or NULL: PTX, or "emulated" kernels (a table; their number, not bytes). */
+    const void *binary;
     uint64_t binary_bytes;
     void *state; /* the runtime's */
 } bp_module;
@@ -55,7 +56,8 @@ typedef struct bp_launch {
     bp_module *module;
     const char *kernel;
     int64_t blocks[3], threads[3]; /* x, y, z */
-    uint64_t shared_bytes;         /* of a block */
+    uint64_t shared_bytes;         /* of a block, all of them */
+    uint64_t dynamic_bytes;        /* those that the kernel does not declare itself */
     const bp_kernel_arg *args;
     int32_t count;
 } bp_launch;

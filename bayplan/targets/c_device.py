@@ -261,6 +261,11 @@ def device_part(emission: Emission) -> Lines:
             "",
         ]
         find = "(ctx->find_device ? ctx->find_device : bp_rt_find_device)(ctx, api, why)"
+    binary, count = "NULL", "0"
+    if emission.ahead and api == "emulated" and source:
+        # A C++ file of the same library.
+        binary, count = f"bp_kernels_{key}", str(emission.kernel_count)
+        declared.append(f"extern const char {binary}[];")
     site = unit.site(unit.requirements[("device", "")])
     return [
         read_device_header(),
@@ -275,7 +280,7 @@ def device_part(emission: Emission) -> Lines:
         "",
         f"static bp_module bp_kernels = {{{string_literal(emission.name)}, {string_literal(api)},",
         f"                               bp_kernels_source, {string_literal('')},",
-        f"                               {string_literal(key)}, NULL, 0, NULL}};",
+        f"                               {string_literal(key)}, {binary}, {count}, NULL}};",
         "",
         f"BP_EXPORT bp_module *{emission.name}_kernels(void) {{ return &bp_kernels; }}",
         "",

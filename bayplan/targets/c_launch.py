@@ -42,9 +42,10 @@ def launch(sw: StatementWriter, s: S.For) -> None:
     w.begin_statement(*sizes)
     texts = [w.scalar(e)[0] for e in sizes]
     shared = f"(uint64_t)({texts[6]})" if kernel.shared is not None else "0"
+    dynamic = shared if kernel.dynamic else "0"
     fields = [
         "&bp_kernels", string_literal(kernel.name), f"{{{', '.join(texts[:3])}}}",
-        f"{{{', '.join(texts[3:6])}}}", shared, given, str(count),
+        f"{{{', '.join(texts[3:6])}}}", shared, dynamic, given, str(count),
     ]  # fmt: skip
     w.lines += break_list(f"const bp_launch {record} = {{", fields, "};", indent)
     w.line(f"status = bp_run_kernel(ctx, &{record}, {_sites(sw, kernel)});")
