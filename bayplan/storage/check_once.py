@@ -12,6 +12,7 @@ from typing import Any, Final
 from bayplan.analysis.evaluate import Unknown
 from bayplan.ir import exprs as E
 from bayplan.ir.stmts import Store
+from bayplan.ir.types import Type
 from bayplan.ir.walk import free_variables
 from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.check_walk import Leaf, Scope
@@ -24,6 +25,10 @@ _SIGNS: Final[dict[type, str]] = {
     E.GT: ">", E.GE: ">=", E.And: "and", E.Or: "or",
 }  # fmt: skip
 _CALLS: Final[dict[type, str]] = {E.Min: "min", E.Max: "max", E.Div: "div", E.Mod: "mod"}
+_WRAPPING: Final = frozenset([E.Add, E.Sub, E.Mul])
+_REDUCTIONS: Final = {
+    E.ReduceOp.MIN: "min", E.ReduceOp.MAX: "max", E.ReduceOp.AND: "all", E.ReduceOp.OR: "any",
+}  # fmt: skip
 _TRANSPARENT: Final = frozenset(
     ["likely", "likely_if_innermost", "promise_clamped", "unsafe_promise_clamped"]
 )
@@ -84,18 +89,26 @@ class _Text:
         if cls is E.Const:
             return f"({e.value})"
         if cls is E.Variable:
-            return self._variable(e, scope)
+            return self._variable(e, scope, lane)
         if cls in _SIGNS or cls in _CALLS:
             if e.a.type.kind not in ("int", "uint"):
                 raise NoText
             a, b = self._text(e.a, scope, lane), self._text(e.b, scope, lane)
-            return f"{_CALLS[cls]}({a}, {b})" if cls in _CALLS else f"({a} {_SIGNS[cls]} {b})"
+            if cls in _CALLS:
+                return f"{_CALLS[cls]}({a}, {b})"
+            text = f"({a} {_SIGNS[cls]} {b})"
+            return _wrapped(text, e.type) if cls in _WRAPPING else text
         if cls is E.Not:
             return f"(not {self._text(e.value, scope, lane)})"
-        if cls is E.Cast and e.type.kind in ("int", "uint") and e.type.width >= 32:
+        if cls is E.Cast and e.type.kind in ("int", "uint"):
             if e.value.type.kind not in ("int", "uint"):
                 raise NoText
-            return self._text(e.value, scope, lane)
+            return _wrapped(self._text(e.value, scope, lane), e.type)
+        if cls is E.VectorReduce and e.op in _REDUCTIONS:
+            each = e.value.type.lane_count // e.lanes
+            group = range(lane * each, lane * each + each)
+            parts = ", ".join([self._text(e.value, scope, k) for k in group])
+            return f"{_REDUCTIONS[e.op]}([{parts}])"
         if cls is E.Select:
             condition = self._text(
                 e.condition, scope, lane if e.condition.type.lane_count > 1 else 0
@@ -113,13 +126,13 @@ class _Text:
             return self._text(e.args[0], scope, lane)
         raise NoText
 
-    def _variable(self, e: E.Variable, scope: Scope | None) -> str:
+    def _variable(self, e: E.Variable, scope: Scope | None, lane: int) -> str:
         binding = None if scope is None else scope.find(e.name)
         if binding is not None:
             name = self.names.get(binding)
             if name is None:
                 raise NoText
-            return name
+            return name if e.type.lane_count == 1 else f"{name}[{lane}]"
         if e.name not in self.numbers.values:
             raise Unknown(e.name)
         return f"({int(self.numbers.values[e.name])})"
@@ -175,7 +188,7 @@ class NestOfStores(_Text):
                 self._condition(scope)
             elif scope in used and scope.value is not None:
                 name = self.names[scope] = f"v{len(self.names)}"
-                self._line(f"{name} = {self._text(scope.value, scope.outer, 0)}")
+                self._line(f"{name} = {self._value(scope.value, scope.outer)}")
         for lane in range(self.store.index.type.lane_count):
             self._store(lane)
 
@@ -199,6 +212,13 @@ class NestOfStores(_Text):
                     used.add(binding)
                     wanted.append((binding.value, binding.outer))
         return used
+
+    def _value(self, e: E.Expr, scope: Scope | None) -> str:
+        """The text of a let's value: a list of lanes if it is a vector."""
+        lanes = e.type.lane_count
+        if lanes == 1:
+            return self._text(e, scope, 0)
+        return f"[{', '.join([self._text(e, scope, lane) for lane in range(lanes)])}]"
 
     def _loop(self, scope: Scope) -> None:
         assert scope.loop is not None
@@ -263,6 +283,18 @@ class NestOfDistance(NestOfStores):
         self.indent = saved
         self._line("stores -= 1")
         self._line("if not stores: return True")
+
+
+def _wrapped(text: str, type: Type) -> str:
+    """The text of a number that is kept in so many bits; signed indices do not overflow."""
+    if type.width == 1:
+        return f"({text} != 0)"
+    if type.kind == "uint":
+        return f"({text} & {2**type.width - 1})"
+    if type.width >= 32:
+        return text
+    half = 2 ** (type.width - 1)
+    return f"(({text} + {half} & {2 * half - 1}) - {half})"
 
 
 def _div(a: int, b: int) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from bayplan.analysis.evaluate import Unknown
-from bayplan.ir.build import eq, ge, le, logical_and, lt
+from bayplan.ir import build
+from bayplan.ir.build import const, eq, ge, le, logical_and, lt
 from bayplan.ir.errors import BoundsError, ErrorSite
-from bayplan.ir.exprs import Expr
-from bayplan.ir.stmts import AssertStmt, LetStmt, Stmt
-from bayplan.ir.types import INT32
+from bayplan.ir.exprs import Expr, Ramp, ReduceOp, Variable, VectorReduce
+from bayplan.ir.stmts import AssertStmt, IfThenElse, LetStmt, Stmt, Store
+from bayplan.ir.types import FLOAT32, INT32, Int, Type, UInt
 from bayplan.storage.check_numbers import Numbers
-from bayplan.storage.check_once import find_repeated
+from bayplan.storage.check_once import NestOfStores, find_repeated, value_of_lane
 from bayplan.storage.check_samples import find_samples
 from bayplan.storage.check_walk import Scope, Walk
 from tests.storage.statements import block, copy, fill, int32, load, loop, var
@@ -93,3 +94,36 @@ def test_what_depends_on_data_is_not_tried() -> None:
         find_repeated(Walk(stmt).leaves, 0, [Numbers({}, 1)])
     with pytest.raises(Unknown):
         find_repeated(Walk(loop("i", 3, fill("a", int32(0)))).leaves, 0, [])
+
+
+X4 = Ramp(var("i") * 4, int32(1), 4)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_conditions_on_all_lanes_of_a_vector(inside: bool) -> None:
+    # Whole vectors without a mask, the last one with it; each element has one of them.
+    lanes = Variable(INT32.with_lanes(4), "lanes")
+    last = var("n") - 1
+    whole = le(VectorReduce(ReduceOp.MAX, lanes, 1), last)
+    mask = le(lanes, build.broadcast(last, 4))
+    value = build.broadcast(const(FLOAT32, 0), 4)
+    masked = Store("a", value, lanes, mask if inside else None)
+    branches = IfThenElse(whole, Store("a", value, lanes), masked)
+    stmt = loop("i", (var("n") + 3) // 4, LetStmt("lanes", X4, branches))
+    leaves = Walk(stmt).leaves
+    seen: set[int] = set()
+    for leaf in leaves:
+        if isinstance(leaf.node, Store):
+            assert NestOfStores(leaf, 0, Numbers({"n": 10}, 1)).run(seen) is None
+    assert seen == set(range(10 if inside else 12))
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "wanted"),
+    [(UInt(8), 260, 4), (UInt(16), -1, 65535), (Int(8), 200, -56), (Int(8), -129, 127)],
+)
+def test_narrow_numbers_wrap(type: Type, value: int, wanted: int) -> None:
+    numbers = Numbers({"n": value}, 1)
+    assert value_of_lane(build.cast(INT32, build.cast(type, var("n"))), 0, numbers) == wanted
+    more = build.cast(type, var("n") - 7) + const(type, 7)
+    assert value_of_lane(build.cast(INT32, more), 0, numbers) == wanted
