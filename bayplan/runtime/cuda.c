@@ -197,12 +197,12 @@ static cuda_kernel *cuda_find_kernel(cuda *c, cuda_program *p, const char *name,
 /* More than a block has without asking must be asked for, once. */
 static int32_t cuda_opt_in(cuda *c, const bp_rt_device *d, cuda_kernel *k, const bp_launch *l,
                            const char **why) {
-    if (l->shared_bytes <= d->base.limits.shared_bytes || l->shared_bytes <= k->allowed_bytes)
+    if (l->shared_bytes <= d->base.limits.shared_bytes || l->dynamic_bytes <= k->allowed_bytes)
         return 0;
     const CUresult code = c->cu.set_attribute(k->handle, CU_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                              (int)l->shared_bytes);
+                                              (int)l->dynamic_bytes);
     if (code != CUDA_SUCCESS) return cuda_fail(c, code, "cuFuncSetAttribute", l->kernel, why);
-    k->allowed_bytes = l->shared_bytes;
+    k->allowed_bytes = l->dynamic_bytes;
     return 0;
 }
 

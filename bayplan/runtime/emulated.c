@@ -176,7 +176,7 @@ static int emulated_fill(emulated_command *c, const bp_launch *l) {
         c->launch.blocks[k] = l->blocks[k];
         c->launch.threads[k] = l->threads[k];
     }
-    c->launch.shared_bytes = l->shared_bytes;
+    c->launch.shared_bytes = l->dynamic_bytes;
     return 1;
 }
 

@@ -202,7 +202,7 @@ static int32_t opencl_set_parameters(opencl *o, const opencl_kernel *k, const bp
         }
     }
     if (code == CL_SUCCESS && k->parameters == n + 1) {
-        const size_t bytes = l->shared_bytes ? l->shared_bytes : 1;
+        const size_t bytes = l->dynamic_bytes ? l->dynamic_bytes : 1;
         code = o->cl->clSetKernelArg(k->handle, n++, bytes, NULL);
     }
     if (code != CL_SUCCESS) return opencl_fail(code, "clSetKernelArg", l->kernel, why);
