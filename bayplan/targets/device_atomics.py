@@ -148,15 +148,16 @@ def _write_loop(kw: KernelWriter, body: S.Stmt, store: S.Store) -> None:
     w.begin_statement(store.index)
     place, seen, before = w.fresh("place"), w.fresh("seen"), w.fresh("before")
     w.line(f"{pointer}const {place} = ({pointer.strip()}){_place(w, store)};")
-    w.line(f"{word} {seen} = *(volatile {pointer.strip()}){place}, {before};")
+    first = w.language.read_shared(swap, f"{pointer.strip()}", place)
+    w.line(f"{word} {seen} = {first}, {before};")
     w.line("do {")
     w.depth += 1
     w.line(f"{before} = {seen};")
     found = E.Variable(t, f"{store.name}.found")
     w.scope[found.name] = _declare(w, "found", t, _from_bits(w, t, bits, (before, ATOM)))
-    kw.atomic = (store, lambda value: f"{seen} = {swap}({place}, {before}, {value});", bits)
+    kw.trying = (store, lambda value: f"{seen} = {swap}({place}, {before}, {value});", bits)
     kw.write(_Found(store, found)(body))
-    kw.atomic = None
+    kw.trying = None
     w.depth -= 1
     w.line(f"}} while ({seen} != {before});")
     w.depth -= 1
@@ -166,9 +167,9 @@ def _write_loop(kw: KernelWriter, body: S.Stmt, store: S.Store) -> None:
 
 def write_try(kw: KernelWriter, value: E.Expr) -> None:
     """Writes one try to put the value in its place."""
-    assert kw.atomic is not None
+    assert kw.trying is not None
     w = kw.w
-    _, finish, bits = kw.atomic
+    _, finish, bits = kw.trying
     w.begin_statement(value)
     text = w.local(scalar_type(value.type), w.scalar(value)[0])
     w.line(finish(_to_bits(w, value.type, bits, text)[0]))

@@ -121,6 +121,16 @@ class DeviceLanguage:
         was found, as unsigned integers of the width."""
         raise NotImplementedError
 
+    def read_shared(self, swap: str, pointer: str, place: str) -> str:
+        """The value at a place that other threads may write at the same time.
+
+        Args:
+            swap: the function of `compare_and_swap`.
+            pointer: the type of the place.
+            place: its text.
+        """
+        return f"*(volatile {pointer}){place}"
+
 
 _LANGUAGES: Final[list[DeviceLanguage]] = []
 

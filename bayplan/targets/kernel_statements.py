@@ -41,7 +41,7 @@ class KernelWriter(StatementWriter):
         self.declared: Lines = []
         self.arenas: dict[str, str] = {}
         # While an update is tried: its store, the line that ends a try, the type of its bits.
-        self.atomic: tuple[S.Store, Callable[[str], str], Type] | None = None
+        self.trying: tuple[S.Store, Callable[[str], str], Type] | None = None
 
     def write(self, s: S.Stmt) -> None:
         _RULES[type(s)](self, s)
@@ -87,7 +87,7 @@ class KernelWriter(StatementWriter):
         w = self.w
         if isinstance(s.value, E.Call) and s.value.is_intrinsic("undef"):
             return
-        if self.atomic is not None:
+        if self.trying is not None:
             write_try(self, s.value)
             return
         roots = [s.value, s.index] + ([s.predicate] if s.predicate is not None else [])

@@ -148,7 +148,7 @@ class OpenCL(DeviceLanguage):
                 f"    const uint32_t shift = {32 - width} - (uint32_t)((uintptr_t)p & 3) * 8;\n"
                 "#endif\n"
                 f"    const uint32_t mask = {hex((1 << width) - 1)}u << shift;\n"
-                "    uint32_t seen = *word, old;\n"
+                "    uint32_t seen = atomic_cmpxchg(word, 0, 0), old;\n"
                 "    do {\n"
                 "        old = seen;\n"
                 "        if (((old & mask) >> shift) != before) break;\n"
@@ -164,6 +164,10 @@ class OpenCL(DeviceLanguage):
                 f"{c_type} after) {{\n{body}}}"
             ),
         )
+
+    def read_shared(self, swap: str, pointer: str, place: str) -> str:
+        # A plain read would be a race with the updates of other threads.
+        return f"{swap}({place}, 0, 0)"
 
 
 register(OpenCL())

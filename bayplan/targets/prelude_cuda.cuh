@@ -28,5 +28,10 @@ typedef unsigned long long uint64_t;
     extern __shared__ __align__(128) uint8_t shared_memory[]; \
     type *const name = (type *)shared_memory
 #endif
+#ifdef __CUDACC_RTC__
+#define BP_INFINITY __builtin_bit_cast(float, 0x7f800000)
+#define BP_NAN __builtin_bit_cast(float, 0x7fc00000)
+#else
 #define BP_INFINITY __builtin_huge_valf()
 #define BP_NAN __builtin_nanf("")
+#endif

@@ -86,10 +86,10 @@ class Cases:
         begin = len(self.inputs.setdefault(t, []))
         self.inputs[t] += data
         zero = E.Load(INT32, "in_int32", build.int32(0))
-        condition = E.GE(E.Mul(zero, zero), build.int32(0))
+        holds: E.Expr = E.GE(E.Mul(zero, zero), build.int32(0))
         far = E.Load(t, f"in_{t}", E.Add(zero, build.int32(1 << 29)))
         self.inputs.setdefault(INT32, [7])
-        for condition, k in ((condition, 0), (E.Not(condition), 1)):
+        for condition, k in ((holds, 0), (E.Not(holds), 1)):
             near = E.Load(t, f"in_{t}", build.int32(begin + k))
             sides = (far, near) if k else (near, far)
             lazy = build.intrinsic(t, "if_then_else", condition, *sides)
@@ -185,46 +185,15 @@ def _vectors(cases: Cases) -> None:
         ops = [E.ReduceOp.ADD, E.ReduceOp.MIN, E.ReduceOp.MAX]
         bools = [E.ReduceOp.AND, E.ReduceOp.OR]
         test = E.GT(a, of_c.const(a, 1))
-        return [E.VectorReduce(op, a, 1) for op in ops] + [
-            E.VectorReduce(op, test, 1) for op in bools
-        ]
+        found: list[E.Expr] = [E.VectorReduce(op, a, 1) for op in ops]
+        return found + [E.VectorReduce(op, test, 1) for op in bools]
 
     for t in (UInt(8), Int(16), Int(32), Float(32), Float(64)):
         cases.check(reduced, [t], [3], tolerance=1e-3 if t.kind == "float" else 0)
 
 
-_MATHS = {
-    "positive": ["sqrt", "log", "fast_log", "fast_inverse", "fast_inverse_sqrt", "acosh"],
-    "unit": ["asin", "acos", "atanh", "erf"],
-    "any": ["sin", "cos", "atan", "tanh", "sinh", "cosh", "asinh", "floor", "ceil", "round",
-            "trunc", "exp", "fast_exp", "fast_sin", "fast_cos", "fast_tanh", "fast_atan", "tan",
-            "is_nan", "is_inf", "is_finite"],
-    "two": ["atan2", "fast_atan2", "hypot", "pow", "fast_pow"],
-}  # fmt: skip
-
-
-def maths(t: Type) -> dict[str, list[str]]:
-    """Names of functions by the range of their arguments."""
-    return _MATHS
-
-
 def _bits(cases: Cases) -> None:
-    """Values that change kind by their bits, fused and strict operations, float16."""
-    def reinterpreted(a: E.Expr) -> list[E.Expr]:
-        t = a.type
-        other = t.with_code("uint" if t.kind != "uint" else "int")
-        bits = E.Call(other, "reinterpret", (a,), E.CallKind.PURE_INTRINSIC)
-        if t.width < 32:
-            return [a]
-        real = Type("float", t.width, t.lane_count)
-        mask = build.const(a.type, (1 << (t.width - 4)) - 1)
-        small = build.intrinsic(t, "bitwise_and", a, mask) if t.kind != "float" else a
-        return [E.Call(real, "reinterpret", (small,), E.CallKind.PURE_INTRINSIC)] + (
-            [E.Cast(UInt(8, t.lane_count), build.intrinsic(bits.type, "popcount", bits))]
-            if t.kind == "int" else []
-        )
-
-    del reinterpreted  # the interpreter has no bits; see test_bits_of_values
+    """Fused and strict operations, float16, averages by weights."""
 
     def fused(a: E.Expr, b: E.Expr, c: E.Expr) -> list[E.Expr]:
         strict = E.Add(E.Mul(a, b), c)

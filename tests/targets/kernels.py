@@ -13,7 +13,7 @@ from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.memory import ForKind, MemoryType, Partition
-from bayplan.ir.types import INT32, UINT64, Handle, Int, Type, UInt
+from bayplan.ir.types import INT32, Handle, Int, Type
 from bayplan.language.target_names import TargetFeature
 from bayplan.lower.program import Argument, LoweredProgram
 from bayplan.targets.c import Emission
@@ -218,8 +218,8 @@ class Emulation:
         text.write_text(read_emulation() + program.text + _main(program))
         out = self.folder / "program"
         done = subprocess.run(
-            [self.compiler, "-std=c++17", "-O1", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror", *self.flags,
-             str(text), "-o", str(out), "-lm"],
+            [self.compiler, "-std=c++17", "-O1", "-fno-strict-aliasing", "-Wall", "-Wextra",
+             "-Werror", *self.flags, str(text), "-o", str(out), "-lm"],
             capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, f"{kernel.name}: {done.stderr[-4000:]}"
@@ -289,14 +289,15 @@ def _main(program: Program) -> str:
         lines += [f"    const {c_type} {name}_value = ({c_type}){read}(argv[at++]);",
                   f"    given[n++] = &{name}_value;"]
     lines += ["    launch.parameter_count = n;",
+              "    int status = 0;",
               "    if (BP_MODULE_TABLE[0].run(&launch, why, sizeof why) < 0) {",
-              '        fprintf(stderr, "%s\\n", why);', "        return 2;", "    }"]
+              '        fprintf(stderr, "%s\\n", why);', "        status = 2;", "    }"]
     for i, _ in enumerate(kernel.memories):
         lines += [f'    snprintf(path, sizeof path, "%s/{i}.bin", argv[1]);',
                   f'    file{i} = fopen(path, "wb");',
                   f"    fwrite(memory{i}, 1, bytes{i}, file{i});", f"    fclose(file{i});",
                   f"    free(memory{i});"]
-    return "\n".join([*lines, "    return 0;", "}", ""])
+    return "\n".join([*lines, "    return status;", "}", ""])
 
 
 def _value(text: str, values: dict[str, Any]) -> Any:
@@ -312,6 +313,6 @@ _NUMPY = {
 }  # fmt: skip
 
 __all__ = [
-    "CUDA", "OPENCL", "UINT64", "Emulation", "OpenCLDevice", "Program", "UInt", "alias", "barrier", "block_id",
-    "blocks", "shared", "stretch", "thread_id",
+    "CUDA", "OPENCL", "DeviceTarget", "Emulation", "OpenCLDevice", "Program", "alias", "barrier",
+    "block_id", "blocks", "shared", "stretch", "thread_id",
 ]  # fmt: skip
