@@ -13,7 +13,6 @@ from bayplan.ir.exprs import (
     Cast,
     Const,
     Expr,
-    Load,
     Max,
     Min,
     Select,
@@ -22,8 +21,9 @@ from bayplan.ir.exprs import (
 )
 from bayplan.ir.node import Node, compilation
 from bayplan.ir.types import INT32, INT64
-from bayplan.ir.walk import Rewriter, free_variables, iterate, reintern, replace_nodes, substitute
+from bayplan.ir.walk import Rewriter, free_variables, iterate, reintern, substitute
 from bayplan.storage.plan import Arena, PlannedTemporary, StoragePlan
+from bayplan.storage.read_plan import is_element
 
 LONGEST: Final = 120
 """Characters of a formula; what is longer is written with named terms."""
@@ -114,7 +114,9 @@ class _Writer:
     def __init__(self, lets: Sequence[tuple[str, Expr]]) -> None:
         # An element of an input is a size of its own, known by the name that it has.
         self.lets = {
-            name: reintern(value) for name, value in lets if not _reads_memory(value)
+            name: reintern(value)
+            for name, value in lets
+            if not is_element(value) and not _is_placed(value)
         }
         self.terms: dict[str, str] = {}
         self._written: dict[str, Expr] = {}
@@ -191,8 +193,9 @@ class _Writer:
         return _text(_Cut(self, name)(e)) if len(_text(e)) > LONGEST else _text(e)
 
 
-def _reads_memory(e: Expr) -> bool:
-    return any(type(node) is Load for node in iterate(e))
+def _is_placed(e: Expr) -> bool:
+    """Whether a value is the bytes of an arena whose members only the call can place."""
+    return type(e) is Call and e.name == "place_storage"
 
 
 class _Cut(Rewriter):
@@ -286,19 +289,31 @@ def _negated(e: Expr) -> Expr | None:
 
 def _text(e: Expr) -> str:
     """The text of an expression in the words of the user."""
-    e = _Tidy()(e)
-    names: dict[Node, Node] = {}
-    for node in iterate(e):
-        if type(node) is Variable:
-            shown = user_name(node.name)
-            if shown != node.name:
-                names[node] = Variable(node.type, shown)
-        elif type(node) is Const and node.type is INT64:
-            names[node] = Const(INT32, node.value)
-    shown_e = replace_nodes(names, e) if names else e
-    while type(shown_e) is Cast:
-        shown_e = shown_e.value
-    return str(shown_e)
+    shown = _InWords()(_Tidy()(e))
+    while type(shown) is Cast:
+        shown = shown.value
+    return str(shown)
+
+
+class _InWords(Rewriter):
+    """Gives variables the names that users know; what is of 64 bits is shown without saying so."""
+
+    def rewrite_Variable(self, node: Variable) -> Expr:
+        t = INT32 if node.type is INT64 else node.type
+        return Variable(t, user_name(node.name))
+
+    def rewrite_Const(self, node: Const) -> Expr:
+        return Const(INT32, node.value) if node.type is INT64 else node
+
+    def rewrite_Cast(self, node: Cast) -> Expr:
+        value = self(node.value)
+        return value if node.type is INT64 and value.type is INT32 else Cast(node.type, value)
+
+    def rewrite_Call(self, node: Call) -> Expr:
+        if node.type is not INT64:
+            return self.rebuild(node)  # type: ignore[no-any-return]
+        args = tuple([self(a) for a in node.args])
+        return Call(INT32, node.name, args, node.kind, node.target)
 
 
 def user_name(name: str) -> str:

@@ -28,6 +28,8 @@ from bayplan.ir.stmts import (
     Stmt,
 )
 from bayplan.ir.walk import free_variables
+from bayplan.storage.kernels import is_kernel
+from bayplan.storage.read_plan import is_element
 
 HEAP = frozenset([MemoryType.Heap])
 ON_STACK = frozenset([MemoryType.Stack, MemoryType.Register])
@@ -122,7 +124,7 @@ class _Meter:
             self.values[s.name] = evaluate(s.value, self.values)
         except Unknown:
             # Elements of inputs are given by the names of lets.
-            if s.name not in self.given:
+            if s.name not in self.given or not is_element(s.value):
                 self.values.pop(s.name, None)
         self.walk(s.body, times)
         if missing:
@@ -172,6 +174,9 @@ class _Meter:
         return False
 
     def _walk_loop(self, s: For, times: int) -> None:
+        if is_kernel(s):
+            # What is in it is the device's.
+            return
         try:
             low = int(evaluate(s.min, self.values))
             extent = int(evaluate(s.extent, self.values))

@@ -7,8 +7,8 @@ from typing import Final
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
 from bayplan.ir.errors import AllocationTooLarge
-from bayplan.ir.exprs import Expr
-from bayplan.ir.walk import free_variables
+from bayplan.ir.exprs import Expr, Load
+from bayplan.ir.walk import free_variables, iterate
 from bayplan.storage.plan import Arena, PlannedTemporary, StoragePlan
 from bayplan.storage.requests import align_up
 
@@ -86,16 +86,21 @@ def bind_lets(
 ) -> dict[str, Number]:
     """The values and those of the lets; what depends on more is left out.
 
-    What is given of a let that depends on more is taken: elements of inputs are given so.
+    Elements of inputs are given by the names of their lets.
     """
     found = dict(values)
     for name, value in lets:
         try:
             found[name] = evaluate(value, found)
         except Unknown:
-            if name not in values:
+            if name not in values or not is_element(value):
                 found.pop(name, None)
     return found
+
+
+def is_element(value: Expr) -> bool:
+    """Whether the value of a let is read from memory: an element of an input, read ahead."""
+    return any(type(node) is Load for node in iterate(value))
 
 
 def size_for(
