@@ -32,6 +32,7 @@ from bayplan.ir.exprs import (
 from bayplan.ir.stmts import (
     Allocate,
     AssertStmt,
+    Atomic,
     Block,
     Evaluate,
     For,
@@ -102,6 +103,9 @@ class _Statements:
 
     def _loop(self, s: For) -> Stmt:
         body = self.run(s.body)
+        if s.kind.is_gpu:
+            # The loops of a kernel stay directly nested, with extents that are the same.
+            return s if body is s.body else s.with_children([s.min, s.extent, body])
         lets, (low, extent) = self._named([s.min, s.extent])
         if not lets and body is s.body:
             return s
@@ -112,6 +116,15 @@ class _Statements:
         else_case = None if s.else_case is None else self.run(s.else_case)
         lets, (condition,) = self._named([s.condition])
         return _wrapped(lets, IfThenElse(condition, then_case, else_case))
+
+    def _atomic(self, s: Atomic) -> Stmt:
+        """Names are given in front of an update, but for those of what it reads."""
+        body = self.run(s.body)
+        ahead: list[tuple[str, Expr]] = []
+        while type(body) is LetStmt and not reads_memory(body.value):
+            ahead.append((body.name, body.value))
+            body = body.body
+        return _wrapped(ahead, s.with_children([body]))
 
     def _allocate(self, s: Allocate) -> Stmt:
         # Sizes stay as they are: reports and the storage plan read them.
@@ -255,4 +268,5 @@ _METHODS: Final[dict[type, Callable[[_Statements, Any], Stmt]]] = {
     For: _Statements._loop,
     IfThenElse: _Statements._branch,
     Allocate: _Statements._allocate,
+    Atomic: _Statements._atomic,
 }
