@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.types import Type
-from bayplan.ir.walk import Rewriter, iterate
+from bayplan.ir.walk import Rewriter, iterate, substitute
 from bayplan.targets.c_names import memory_type, scalar_type
 from bayplan.targets.c_text import ATOM, Text, call, cast
 from bayplan.targets.c_writer import Binding
@@ -29,7 +30,15 @@ _COMMUTES: Final = frozenset(["add", "min", "max", "and", "or", "xor"])
 
 def write_atomic(kw: KernelWriter, s: S.Atomic) -> None:
     """Writes an atomic update: of one element, by a value that depends on no other of its Func."""
-    store = _only_store(s.body)
+    body = s.body
+    store = _only_store(body)
+    if store is not None and isinstance(body, S.LetStmt) and not _loads(body.value, store.name):
+        kw.write(S.LetStmt(body.name, body.value, S.Atomic(s.name, body.body)))
+        return
+    if store is not None and isinstance(body, S.IfThenElse):
+        if not _loads(body.condition, store.name):
+            kw.write(S.IfThenElse(body.condition, S.Atomic(s.name, body.then_case)))
+            return
     if store is None or _reads_others(s.body, store):
         origin = kw.emission.program.origins.get(s.name)
         raise ScheduleError(
@@ -64,11 +73,31 @@ def _only_store(body: S.Stmt) -> S.Store | None:
 
 def _reads_others(body: S.Stmt, store: S.Store) -> bool:
     """Whether another element of what is stored is read, or the index depends on it."""
+    lets = _lets(body)
+    index = _written_out(store.index, lets)
     for node in iterate(body):
         if isinstance(node, E.Load) and node.name == store.name:
-            if node.index is not store.index or node.predicate is not None:
+            if node.predicate is not None or _written_out(node.index, lets) is not index:
                 return True
-    return _loads(store.index, store.name)
+    return _loads(index, store.name)
+
+
+def _lets(body: S.Stmt) -> list[tuple[str, E.Expr]]:
+    """The lets around the store, outermost first."""
+    found = []
+    while isinstance(body, S.LetStmt | S.IfThenElse):
+        if isinstance(body, S.LetStmt):
+            found.append((body.name, body.value))
+            body = body.body
+        else:
+            body = body.then_case
+    return found
+
+
+def _written_out(e: E.Expr, lets: list[tuple[str, E.Expr]]) -> E.Expr:
+    for name, value in reversed(lets):
+        e = substitute({name: value}, e)
+    return e
 
 
 def _loads(e: E.Expr, name: str) -> bool:
@@ -94,7 +123,7 @@ def _write_call(w: DeviceWriter, store: S.Store) -> bool:
         return False
     if found[1] and operation not in _COMMUTES:
         return False
-    place = _place(w, store)
+    place = _place(w, store, store.index)
     w.line(f"{function}({place}, {_of_type(t, w.scalar(other))});")
     return True
 
@@ -112,10 +141,10 @@ def _of_type(t: Type, text: Text) -> str:
     return text[0] if text[1] == ATOM or t.kind != "uint" else cast(scalar_type(t), text)[0]
 
 
-def _place(w: DeviceWriter, store: S.Store) -> str:
+def _place(w: DeviceWriter, store: S.Store, index: E.Expr) -> str:
     pointer = w.lookup(store.name)
     assert pointer is not None
-    return f"&{pointer.text}[{w.scalar(store.index)[0]}]"
+    return f"&{pointer.text}[{w.scalar(index)[0]}]"
 
 
 # Again and again
@@ -145,9 +174,10 @@ def _write_loop(kw: KernelWriter, body: S.Stmt, store: S.Store) -> None:
     scope = dict(w.scope)
     w.line("{")
     w.depth += 1
-    w.begin_statement(store.index)
+    index = _written_out(store.index, _lets(body))
+    w.begin_statement(index)
     place, seen, before = w.fresh("place"), w.fresh("seen"), w.fresh("before")
-    w.line(f"{pointer}const {place} = ({pointer.strip()}){_place(w, store)};")
+    w.line(f"{pointer}const {place} = ({pointer.strip()}){_place(w, store, index)};")
     first = w.language.read_shared(swap, f"{pointer.strip()}", place)
     w.line(f"{word} {seen} = {first}, {before};")
     w.line("do {")
@@ -156,13 +186,25 @@ def _write_loop(kw: KernelWriter, body: S.Stmt, store: S.Store) -> None:
     found = E.Variable(t, f"{store.name}.found")
     w.scope[found.name] = _declare(w, "found", t, _from_bits(w, t, bits, (before, ATOM)))
     kw.trying = (store, lambda value: f"{seen} = {swap}({place}, {before}, {value});", bits)
-    kw.write(_Found(store, found)(body))
+    kw.write(_Found(store, found)(_needed(body)))
     kw.trying = None
     w.depth -= 1
     w.line(f"}} while ({seen} != {before});")
     w.depth -= 1
     w.line("}")
     w.scope = scope
+
+
+def _needed(body: S.Stmt) -> S.Stmt:
+    """The body without the index of its store, and without lets that only the index needed."""
+    if isinstance(body, S.LetStmt):
+        inner = _needed(body.body)
+        used = any(type(n) is E.Variable and n.name == body.name for n in iterate(inner))
+        return S.LetStmt(body.name, body.value, inner) if used else inner
+    if isinstance(body, S.IfThenElse):
+        return S.IfThenElse(body.condition, _needed(body.then_case))
+    assert isinstance(body, S.Store)
+    return S.Store(body.name, body.value, build.int32(0))
 
 
 def write_try(kw: KernelWriter, value: E.Expr) -> None:

@@ -309,8 +309,8 @@ def _finish(
     """The whole function around the lines that were written."""
     language = w.language
     sharing = _sharing(sw.emission, set(w.touched), s)
-    updated = {n.body.name for n in iterate(s)
-               if isinstance(n, S.Atomic) and isinstance(n.body, S.Store)}
+    updated = {n.name for a in iterate(s) if isinstance(a, S.Atomic)
+               for n in iterate(a.body) if isinstance(n, S.Store)}
     parameters = []
     for base, ir_name in w.memories:
         alone = ir_name not in sharing and ir_name not in updated

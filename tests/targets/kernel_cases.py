@@ -348,9 +348,17 @@ def updates_under_conditions() -> Case:
     old = E.Variable(INT32, "old")
     named = S.LetStmt("old", E.Load(INT32, "out", i32(1)), S.Store(
         "out", E.Add(E.Mul(old, i32(1)), E.Add(x, i32(1))), i32(1)))
-    body = stretch((16,), build.block([greatest, S.Atomic("out", named)]))
-    return Case(blocks((4,), body), {"out": np.zeros(2, np.int32)},
-                {"out": np.array([63, 64 * 65 // 2], np.int32)})
+    # Both the index and the old value have names, in either order.
+    at = E.Variable(INT32, "at")
+    place = E.Select(E.LT(x, i32(32)), i32(2), i32(3))
+    element = E.Load(INT32, "out", at)
+    product = S.Store("out", E.Max(old, x), at)
+    inner = S.LetStmt("at", place, S.LetStmt("old", element, product))
+    direct = S.LetStmt("old", E.Load(INT32, "out", place), S.LetStmt("at", place, product))
+    body = stretch((16,), build.block([
+        greatest, S.Atomic("out", named), S.Atomic("out", inner), S.Atomic("out", direct)]))
+    return Case(blocks((4,), body), {"out": np.zeros(4, np.int32)},
+                {"out": np.array([63, 64 * 65 // 2, 31, 63], np.int32)})
 
 
 CASES: list[Callable[[], Case]] = [
