@@ -180,6 +180,15 @@ class _Evaluator:
             return self._largest_over(e)
         if e.name == "query_extern":
             return self._ask(e)
+        if e.name == "size_in_bytes":
+            element, padding, *extents = [int(self(a)) for a in e.args]
+            count = 1
+            for extent in extents:
+                count *= max(extent, 0)
+            return (count + padding) * element if count else 0
+        if e.name == "place_storage":
+            total: Number = e.target.place([int(self(a)) for a in e.args])[1]
+            return total
         if e.name == "query_result":
             dims: Any = self(e.args[0])
             dimension, field = e.args[1], e.args[2]

@@ -8,7 +8,7 @@ from typing import Any
 from bayplan.ir import build
 from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
 from bayplan.ir.memory import MemoryType
-from bayplan.ir.stmts import Allocate, Block, Evaluate, Free, LetStmt, Stmt
+from bayplan.ir.stmts import Allocate, Block, Evaluate, For, Free, IfThenElse, LetStmt, Stmt
 from bayplan.ir.types import INT32
 from bayplan.ir.walk import Rewriter, iterate
 from bayplan.language.target_names import TargetFeature
@@ -26,7 +26,8 @@ def place_device_memory(stmt: Stmt, lowering: Lowering) -> Stmt:
     touch has two homes: its own on the host, and directly inside an allocation of the name with
     ".device" behind it. For these, and for buffers of the call, calls around launches and around
     what the host does say which side's bytes are to be true, and which are newer from there on;
-    bytes are copied when a call runs, where they are not true.
+    bytes are copied when a call runs, where they are not true. Where they are in any case,
+    nothing is said.
 
     Order: after free_early; before plan_storage.
     """
@@ -63,10 +64,27 @@ class _Scope:
             del self.two_sided[name]
 
 
+class _True:
+    """What has true bytes on each side at a place, on all ways that lead there."""
+
+    __slots__ = ("device", "host")
+
+    def __init__(self, host: Iterable[str] = (), device: Iterable[str] = ()) -> None:
+        self.host = set(host)
+        self.device = set(device)
+
+    def copy(self) -> _True:
+        return _True(self.host, self.device)
+
+    def meet(self, other: _True) -> _True:
+        return _True(self.host & other.host, self.device & other.device)
+
+
 class _PlaceDeviceMemory:
     def __init__(self, lowering: Lowering) -> None:
         self.sides = SidesOfStorage()
         self.scope = _Scope([table.name for table in lowering.tables or []])
+        self.true = _True()
 
     def walk(self, s: Stmt) -> Stmt:
         cls = type(s)
@@ -76,16 +94,33 @@ class _PlaceDeviceMemory:
             return self._allocate(s)  # type: ignore[arg-type]
         if cls is LetStmt:
             let: Any = s
+            before = self._before([let.value])
             body = self.walk(let.body)
             result = s if body is let.body else LetStmt(let.name, let.value, body)
-            return build.block([*self._before([let.value]), result])
+            return build.block([*before, result])
         if not self.sides.of(s).kernels:
             return self._on_host([s])
         if is_kernel(s):
             return self._launch(s)
-        values = [c for c in s.children() if isinstance(c, Expr)]
-        children = [self.walk(c) if isinstance(c, Stmt) else c for c in s.children()]
-        return build.block([*self._before(values), s.with_children(children)])  # type: ignore[list-item]
+        before = self._before([c for c in s.children() if isinstance(c, Expr)])
+        children: list[Any] = list(s.children())
+        start = self.true.copy()
+        if cls is For:
+            # Also behind an iteration.
+            sides = self.sides.of(s)
+            start.device -= sides.host_stores
+            start.host -= sides.device_stores
+        end = start.copy() if cls is not IfThenElse or len(children) < 3 else None
+        for i, child in enumerate(children):
+            if isinstance(child, Stmt):
+                self.true = start.copy()
+                children[i] = self.walk(child)
+                end = self.true if end is None else end.meet(self.true)
+        if cls not in (For, IfThenElse):
+            end = self.true
+        assert end is not None
+        self.true = end
+        return build.block([*before, s.with_children(children)])  # type: ignore[list-item]
 
     def _block(self, s: Block) -> Stmt:
         """Parts without a launch between them are one thing that the host does."""
@@ -105,11 +140,10 @@ class _PlaceDeviceMemory:
         stored = [self.scope.tracked(self.sides.of(s).host_stores) for s in parts]
         # After the last part that stores, which is before the end of a life.
         last = max([i for i, names in enumerate(stored) if names], default=-1)
-        seen: set[str] = set()
         result: list[Stmt] = []
         for i, s in enumerate(parts):
-            result += [_call("device_copy_out", n) for n in touched[i] if n not in seen]
-            seen.update(touched[i])
+            result += self._copies_out(touched[i])
+            self.true.device.difference_update(stored[i])
             result.append(s)
             if i == last:
                 names = sorted({n for some in stored for n in some})
@@ -121,21 +155,35 @@ class _PlaceDeviceMemory:
         names: set[str] = set()
         for value in values:
             names |= touched_by(value)[0]
-        return [_call("device_copy_out", n) for n in self.scope.tracked(names)]
+        return self._copies_out(self.scope.tracked(names))
+
+    def _copies_out(self, names: list[str]) -> list[Stmt]:
+        copied = [n for n in names if n not in self.true.host]
+        self.true.host.update(copied)
+        return [_call("device_copy_out", n) for n in copied]
 
     def _launch(self, s: Stmt) -> Stmt:
         sides = self.sides.of(s)
-        before = [_call("device_copy_in", n) for n in self.scope.tracked(sides.device)]
-        after = [_call("device_written", n) for n in self.scope.tracked(sides.device_stores)]
-        return build.block([*before, s, *after])
+        copied = [n for n in self.scope.tracked(sides.device) if n not in self.true.device]
+        stored = self.scope.tracked(sides.device_stores)
+        self.true.device.update(copied)
+        self.true.host.difference_update(stored)
+        before = [_call("device_copy_in", n) for n in copied]
+        return build.block([*before, s, *[_call("device_written", n) for n in stored]])
 
     def _allocate(self, s: Allocate) -> Stmt:
         sides = self.sides.of(s.body)
         on_device, on_host = s.name in sides.device, s.name in sides.host
+        before = self._before([*s.extents, s.condition])
+        outside = self.true.copy()
         self.scope.enter(s.name, on_device and on_host)
+        # Where nothing was stored yet, no side has what the other needs.
+        self.true.host.add(s.name)
+        self.true.device.add(s.name)
         body = self.walk(s.body)
         self.scope.leave(s.name)
-        before = self._before([*s.extents, s.condition])
+        for now, then in ((self.true.host, outside.host), (self.true.device, outside.device)):
+            (now.add if s.name in then else now.discard)(s.name)
         if not on_device:
             return build.block([*before, s.with_body(body)])
         name = s.name

@@ -23,6 +23,11 @@ def is_kernel(s: object) -> bool:
     return type(s) is For and s.kind is ForKind.GPUBlock
 
 
+def is_over_blocks(loop: str) -> bool:
+    """Whether a loop of that name is over the blocks of a kernel."""
+    return _BLOCK_ID in loop
+
+
 def is_stretch(s: object) -> bool:
     """Whether a statement is a loop over threads, inside of which no barrier can stand."""
     return type(s) is For and s.kind in _THREADS

@@ -37,6 +37,7 @@ def list_temporaries(
             found[life] = temporary = _temporary(life)
             if life.name in slabs:
                 slabs[life.name].slab = temporary
+                temporary.is_slab = True
     return found
 
 

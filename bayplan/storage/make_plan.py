@@ -155,7 +155,7 @@ class _Maker:
         call = self._arena(find_scopes(planned))
         self.result.plan = StoragePlan(
             tuple(self.arenas[::-1]),
-            tuple(temporaries.values()),
+            tuple([t for t in temporaries.values() if not t.is_slab]),
             None if call is None else call.name,
             tuple(dict.fromkeys(self.unplanned)),
             tuple(self.lives.steps),

@@ -42,13 +42,14 @@ class PlannedTemporary:
         group: the number of the bytes it has in the arena: members of one group follow each other
             in place.
         slots_of: for the slab of a parallel loop the name of the workers' arena in it.
+        is_slab: whether it is the device memory of all blocks of a kernel.
         output: name of the output in whose bytes it lives where `in_output` holds in the call; it
             takes none of the arena then. "" for none.
     """
 
     __slots__ = (
         "name", "type", "extents", "padding", "condition", "kind", "life", "loops", "arena",
-        "member", "group", "slots_of", "output", "in_output",
+        "member", "group", "slots_of", "is_slab", "output", "in_output",
     )
 
     def __init__(
@@ -74,6 +75,7 @@ class PlannedTemporary:
         self.member = -1
         self.group = -1
         self.slots_of = ""
+        self.is_slab = False
         self.output = ""
         self.in_output: Expr = false()
 

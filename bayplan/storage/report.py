@@ -6,7 +6,7 @@ users read it. Its pictures are drawn by `bayplan.view`, imported when one is as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
@@ -14,7 +14,9 @@ from bayplan.ir.memory import MemoryType
 from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
 from bayplan.storage.formula import write_formulas
+from bayplan.storage.kernels import is_over_blocks
 from bayplan.storage.measure import HEAP, ON_STACK, measure
+from bayplan.storage.plan import Arena as PlannedArena
 from bayplan.storage.plan import KindChoice, PlannedTemporary, StoragePlan
 from bayplan.storage.read_plan import (
     WORKERS,
@@ -27,6 +29,8 @@ from bayplan.storage.read_plan import (
 )
 from bayplan.storage.requests import align_up
 
+_WITH_ADDRESS = (MemoryType.Heap, MemoryType.GPUShared, MemoryType.GPUGlobal)
+ON_DEVICE = frozenset([MemoryType.GPUGlobal])
 _NO_BOUND = "no upper bound for "
 
 
@@ -53,7 +57,7 @@ class Temporary(_Frozen):
 
     Attributes:
         name: name in the emitted code; `func` the name of its Func.
-        kind: "register", "stack" or "heap".
+        kind: "register", "stack", "heap", "gpu_shared" or "gpu_global".
         asked: the kind that the schedule asked for: "auto", "stack", ...
         why: why it got another kind than it asked for; "" where it did not.
         element_type: such as "uint16".
@@ -66,7 +70,8 @@ class Temporary(_Frozen):
         loops: names of the loops around it, outermost first.
         source: the user's line that defines its Func, or None.
         arena: name of the arena its bytes are in, or of the output that it lives in until that is
-            stored; its own name where it has memory of its own.
+            stored; its own name where it has memory of its own; "stack", or "thread" for what
+            each thread of a device has.
         offset: bytes from the begin of the arena to its own, None on the stack.
         shares: names of the temporaries whose bytes are the same ones at other steps, and of the
             output.
@@ -123,9 +128,11 @@ class Arena(_Frozen):
 
     Attributes:
         name: name in the emitted code; "stack" for the stack.
+        kind: of memory: "heap", "stack", "gpu_shared" or "gpu_global".
+        kernel: the title of the kernel that it is for, "" for none.
         bytes: what one takes; floor_bytes: the least it could take.
-        copies: how many there are at once: one a worker.
-        scope: "call", "thread", or the loop whose workers have one each.
+        copies: how many there are at once: one a worker, in device memory one a block.
+        scope: "call", "thread", "block" of a kernel, or the loop whose workers have one each.
         alignment: bytes that each one is aligned to.
         arena: the arena that it is a part of itself, "" for none.
         offset: bytes from the begin of that arena to its first copy.
@@ -138,6 +145,8 @@ class Arena(_Frozen):
         "bytes",
         "copies",
         "floor_bytes",
+        "kernel",
+        "kind",
         "life_begin",
         "life_end",
         "name",
@@ -150,6 +159,8 @@ class Arena(_Frozen):
     bytes: int
     copies: int
     floor_bytes: int
+    kernel: str
+    kind: str
     life_begin: int
     life_end: int
     name: str
@@ -168,7 +179,8 @@ class StorageReport(_Frozen):
     Attributes:
         pipeline: its name.
         temporaries: in program order.
-        arenas: the call's, those of workers, and "stack" where something is on it.
+        arenas: the call's, those of workers, "stack" where something is on it, and those in
+            the memory of a device: the call's, and the shared and global ones of its kernels.
         allocations: how often the call asks its allocator for memory.
         peak_bytes: heap bytes that the call holds at its peak, as its allocator counts them; with
             a workspace the bytes that this must have from an aligned address on.
@@ -178,6 +190,8 @@ class StorageReport(_Frozen):
             they are aligned; "" where it depends on how they are placed.
         floor_formula: of the floor, likewise; "" where it is too long.
         terms: the names in formulas that stand for something longer, and what that is.
+        device_bytes: device memory that the call holds at its peak.
+        device_floor_bytes: the least of it that any plan takes.
         stack_bytes: the largest sum of stack temporaries alive together, in one thread.
         workers: threads of a parallel loop that the numbers count on.
         steps: what happens at each step.
@@ -188,6 +202,8 @@ class StorageReport(_Frozen):
     __slots__ = (
         "allocations",
         "arenas",
+        "device_bytes",
+        "device_floor_bytes",
         "exact",
         "floor_bytes",
         "floor_formula",
@@ -204,6 +220,8 @@ class StorageReport(_Frozen):
 
     allocations: int
     arenas: tuple[Arena, ...]
+    device_bytes: int
+    device_floor_bytes: int
     exact: bool
     floor_bytes: int
     floor_formula: str
@@ -341,9 +359,22 @@ class _Maker:
             self.numbers = read_arenas(plan.arenas[::-1], values, workers)
         except Unknown:
             self.exact = False
+        self.own_on_device = measure(stmt, values, ON_DEVICE, 1, plan.device_arena)
+        self.on_device = self._read_each(plan.device_arenas)
         # Arrays on the stack are no arenas of the report; what shares them is found here.
-        self.placed = {**self.numbers, **read_arenas(plan.stack_arenas, values, workers)}
+        stack = read_arenas(plan.stack_arenas, values, workers)
+        self.placed = {**self.numbers, **stack, **self.on_device}
         self.slabs = {t.slots_of: t for a in plan.arenas for t in a.temporaries if t.slots_of}
+
+    def _read_each(self, arenas: Sequence[PlannedArena]) -> dict[str, ArenaNumbers]:
+        """The numbers of arenas none of which is in another one."""
+        found = {}
+        for arena in arenas:
+            try:
+                found.update(read_arenas([arena], self.values, self.workers))
+            except Unknown:
+                self.exact = False
+        return found
 
     def run(self, pipeline: str) -> StorageReport:
         temporaries = tuple([self._temporary(t) for t in self.plan.temporaries])
@@ -359,11 +390,15 @@ class _Maker:
         if self.stack.peak_bytes:
             arenas.append(
                 Arena(
-                    name="stack", scope="thread", bytes=self.stack.peak_bytes,
-                    floor_bytes=self.stack.peak_bytes, copies=1, arena="", offset=0, alignment=1,
-                    life_begin=0, life_end=len(self.plan.steps),
+                    name="stack", kind="stack", kernel="", scope="thread",
+                    bytes=self.stack.peak_bytes, floor_bytes=self.stack.peak_bytes, copies=1,
+                    arena="", offset=0, alignment=1, life_begin=0,
+                    life_end=len(self.plan.steps),
                 )
             )
+        arenas += [self._device_arena(a) for a in self.on_device.values()]
+        device = self.on_device.get(self.plan.device_arena or "")
+        on_device, least = (0, 0) if device is None else (device.bytes, device.floor_bytes)
         floor = (call.floor_bytes if call is not None else 0) + self.heap.peak_bytes
         own = self.heap.counts
         return StorageReport(
@@ -374,6 +409,8 @@ class _Maker:
             peak_bytes=peak,
             floor_bytes=min(floor, peak),
             sum_bytes=sum([t.bytes * t.copies for t in temporaries if t.kind == "heap"]),
+            device_bytes=on_device + self.own_on_device.peak_bytes,
+            device_floor_bytes=least + self.own_on_device.peak_bytes,
             stack_bytes=self.stack.peak_bytes,
             formula=self.formulas.peak,
             floor_formula=self.formulas.floor,
@@ -400,9 +437,30 @@ class _Maker:
             around, offset = slab.arena, self.numbers[slab.arena].offsets[slab.member]
             life = slab.life
         return Arena(
-            name=name, scope=scope, bytes=numbers.bytes, floor_bytes=numbers.floor_bytes,
+            name=name, kind="heap", kernel="", scope=scope, bytes=numbers.bytes,
+            floor_bytes=numbers.floor_bytes,
             copies=self._copies(name), arena=around, offset=offset,
             alignment=numbers.arena.alignment, life_begin=life[0], life_end=life[1],
+        )
+
+    def _device_arena(self, numbers: ArenaNumbers) -> Arena:
+        arena = numbers.arena
+        life = (0, len(self.plan.steps))
+        around, copies, offset = "", 1, 0
+        if arena.kernel:
+            lives = [t.life for t in arena.temporaries]
+            life = min([begin for begin, _ in lives]), max([end for _, end in lives])
+            plan = next(k for k in self.plan.kernels if k.title == arena.kernel)
+            if arena is plan.device and plan.slab is not None:
+                slab = self.placed.get(plan.slab.arena)
+                if slab is not None:
+                    around, offset = plan.slab.arena, slab.offsets[plan.slab.member]
+                    slice_bytes = align_up(numbers.bytes, arena.alignment)
+                    copies = slab.sizes[plan.slab.member] // max(slice_bytes, 1)
+        return Arena(
+            name=arena.name, kind=arena.kind.value, kernel=arena.kernel, scope=arena.scope,
+            bytes=numbers.bytes, floor_bytes=numbers.floor_bytes, copies=copies, arena=around,
+            offset=offset, alignment=arena.alignment, life_begin=life[0], life_end=life[1],
         )
 
     def _temporary(self, t: PlannedTemporary) -> Temporary:
@@ -418,7 +476,8 @@ class _Maker:
         copies, offset = 1, None
         shares: tuple[str, ...] = ()
         replaced = ""
-        arena = (t.arena or t.name) if t.kind is MemoryType.Heap else "stack"
+        arena = (t.arena or t.name) if t.kind in _WITH_ADDRESS else "stack"
+        in_kernel = any(is_over_blocks(loop) for loop in t.loops)
         if t in self.in_outputs:
             arena, offset, size = t.output, 0, size_in_call(t, self.values)
             others = [o for o in self.in_outputs if o.output == t.output and o is not t]
@@ -431,10 +490,12 @@ class _Maker:
             size, offset = numbers.sizes[t.member], numbers.offsets[t.member]
             shares = self._find_shares(t)
             copies = self._copies(t.arena)
+        elif in_kernel:
+            size, arena = size_in_call(t, self.values), "thread"
         else:
             size, known = self._measured(t)
             extents = known or extents
-            offset = 0 if t.kind is MemoryType.Heap else None
+            offset = 0 if t.kind in _WITH_ADDRESS else None
         return Temporary(
             name=t.name,
             func=func,
@@ -479,6 +540,8 @@ class _Maker:
     def _measured(self, t: PlannedTemporary) -> tuple[int, tuple[int, ...]]:
         """Bytes and extents of a temporary on the stack or with memory of its own."""
         measured = self.heap if t.kind is MemoryType.Heap else self.stack
+        if t.kind is MemoryType.GPUGlobal:
+            measured = self.own_on_device
         found = [v for node, v in measured.sizes.items() if node.name == t.name]
         return max(found, default=(0, ()))
 

@@ -182,8 +182,11 @@ def format_arena(arena: Any, letters: dict[str, str]) -> str:
     if arena.floor_bytes != arena.bytes:
         text += f" (floor {format_bytes(arena.floor_bytes)})"
     if arena.scope == "call":
-        return f"{text}, the call's"
-    text += f", of a worker of {format_loop(str(arena.scope))}"
+        return f"{text}, the call's" + (" on the device" if arena.kind == "gpu_global" else "")
+    if arena.kernel:
+        text += f", {'shared by' if arena.kind == 'gpu_shared' else 'of'} a block of {arena.kernel}"
+    else:
+        text += f", of a worker of {format_loop(str(arena.scope))}"
     if arena.copies > 1:
         text += f", ×{arena.copies}"
     if arena.arena:
@@ -198,12 +201,15 @@ def make_arena_lines(report: Any) -> list[str]:
 
 
 def make_totals(report: Any) -> list[tuple[str, str, str]]:
-    """Makes the closing lines: (label, value, formula) for peak, floor, sum and stack."""
+    """Makes the closing lines: (label, value, formula) for peak, floor, sum, device and stack."""
     lines = [
         ("peak", report.peak_bytes, "heap bytes that a call needs, known before it"),
         ("floor", report.floor_bytes, "the least that any plan could take"),
         ("sum", report.sum_bytes, "all heap temporaries side by side"),
     ]
+    if report.device_bytes:
+        lines.append(("gpu", report.device_bytes, "device memory that a call needs"))
+        lines.append(("least", report.device_floor_bytes, "no plan takes less on the device"))
     if report.stack_bytes:
         lines.append(("stack", report.stack_bytes, "in one thread"))
     floor = report.floor_formula if report.floor_formula != report.formula else ""

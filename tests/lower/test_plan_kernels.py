@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bayplan.analysis.evaluate import evaluate
-from bayplan.ir.build import block, int32, lt, true, var
+from bayplan.ir.build import block, int32, true, var
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import Allocate, For, Stmt
@@ -19,7 +19,7 @@ from bayplan.lower.place_kernel_storage import place_kernel_storage
 from bayplan.lower.plan_kernels import plan_kernels
 from bayplan.storage.plan import KernelPlan
 from tests.lower.build_statements import lowering
-from tests.storage.kernels import X, kernel, load, serial, store, threads, when
+from tests.storage.kernels import X, kernel, load, serial, store, threads
 
 AUTO = MemoryType.Auto
 HEAP = MemoryType.Heap
