@@ -38,6 +38,7 @@ _MOST_WORK: Final = 150_000
 
 _FIRST_ITERATIONS: Final = 4
 _LAST_ITERATIONS: Final = 3
+_FIRST_INNER: Final = 16
 _MANY: Final = -1
 _SHARED: Final = 1
 _GLOBAL: Final = 2
@@ -172,6 +173,8 @@ class BlockRun:
         self.numbers_of: dict[str, list[int]] = {}
         self.update = ""
         self.work = 0
+        self._touches: dict[Node, list[Any]] = {}
+        self._suspect_nodes: dict[Node, bool] = {}
         self.written = frozenset([s.name for s in iterate(body) if isinstance(s, Store)])
 
     def _outside(self, e: Expr) -> int:
@@ -197,6 +200,10 @@ class BlockRun:
             if self.suspects:
                 self.open = {_SHARED: [], _GLOBAL: []}
                 self._walk(self.body)
+
+    def is_worth_more(self) -> bool:
+        """Whether other calls may tell more: steps may meet, or it is not known."""
+        return self.suspects is None or bool(self.suspects)
 
     # What all threads do alike
 
@@ -305,8 +312,8 @@ class BlockRun:
     def _look_at(self, s: Stmt) -> None:
         """Notes what a stretch touches, but not which elements."""
         own = {n.name for n in iterate(s) if isinstance(n, Allocate) and n.address is None}
-        for node in iterate(s):
-            if isinstance(node, Load | Store) and node.name not in own:
+        for node in self._touching(s):
+            if node.name not in own:
                 self._group(node.name, isinstance(node, Store), "")
 
     def _suspect(self, a: Group, b: Group) -> None:
@@ -339,7 +346,7 @@ class BlockRun:
         return group
 
     def _inside(self, s: Any) -> None:
-        if self.work > _MOST_WORK:
+        if self.work > _MOST_WORK or not self._is_suspect(s):
             return
         if isinstance(s, Store):
             self._store(s)
@@ -381,6 +388,26 @@ class BlockRun:
                     self._inside(child)
             self.update = outer
 
+    def _is_suspect(self, s: Node) -> bool:
+        """Whether anything in it touches what steps may meet in."""
+        found = self._suspect_nodes.get(s)
+        if found is None:
+            names = {n.name for n in self._touching(s)}
+            places = [self.places.get(f"{n}.device") or self.places.get(n) for n in names]
+            found = bool(self.suspects and names & self.suspects) or any(
+                place is not None and place.memory().name in (self.suspects or ())
+                for place in places
+            )
+            self._suspect_nodes[s] = found
+        return found
+
+    def _touching(self, s: Node) -> list[Any]:
+        """The loads and stores in it."""
+        found = self._touches.get(s)
+        if found is None:
+            found = self._touches[s] = [n for n in iterate(s) if isinstance(n, Load | Store)]
+        return found
+
     def _masked(self, condition: Value, wanted: bool, body: Stmt) -> None:
         saved = self.active
         found = condition if isinstance(condition, list) else [condition] * self.threads
@@ -397,6 +424,8 @@ class BlockRun:
         most = max([2 if x is None else x for x in known], default=0)
         saved = self.active
         for i in range(most):
+            if _FIRST_INNER <= i < most - _LAST_ITERATIONS:
+                continue
             if isinstance(extent, list):
                 self.active = [
                     a and (x is None or i < x) for a, x in zip(saved, extent, strict=True)
@@ -427,10 +456,9 @@ class BlockRun:
         self.active = saved
 
     def _loads(self, e: Expr, updated: str, update: str) -> None:
-        for node in iterate(e):
-            if isinstance(node, Load):
-                part = update if node.name == updated else ""
-                self._touch(node.name, node.index, node.type.bytes(), False, part)
+        for node in self._touching(e):
+            part = update if node.name == updated else ""
+            self._touch(node.name, node.index, node.type.bytes(), False, part)
 
     def _touch(self, name: str, index: Expr, bytes: int, writes: bool, update: str) -> None:
         group = self._group(name, writes, update)

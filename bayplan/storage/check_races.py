@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bayplan.analysis.evaluate import Unknown
+from bayplan.ir.build import true
 from bayplan.ir.errors import PlanError
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt, Store
@@ -22,6 +23,7 @@ from bayplan.storage.check_samples import find_samples
 from bayplan.storage.check_walk import Scope
 
 _MOST_SAMPLES: Final = 2
+_STRIDE_BITS: Final = 14
 
 
 def check_races(stmt: Stmt) -> None:
@@ -38,11 +40,16 @@ def check_races(stmt: Stmt) -> None:
         return
     for kernel in kernels:
         kernel.check_form()
-    if not any(kernel.has_work() for kernel in kernels):
+    working = [kernel for kernel in kernels if kernel.has_work()]
+    if not working:
         return
     for numbers in find_samples(stmt)[:_MOST_SAMPLES]:
-        for kernel in kernels:
-            kernel.check(numbers)
+        working = [kernel for kernel in working if kernel.check(numbers)]
+    if working:
+        # Where threads may meet, regions that do not begin at 0 are tried too.
+        for numbers in find_samples(stmt, (true(), None))[:_MOST_SAMPLES]:
+            for kernel in working:
+                kernel.check(numbers)
 
 
 def _find_kernels(
@@ -93,20 +100,53 @@ class _Kernel:
         """Whether anything is written that a block's threads could meet in."""
         return any(isinstance(s, Store) for s in iterate(self.body))
 
-    def check(self, numbers: Numbers) -> None:
-        """Walks some of the blocks in one call."""
+    def check(self, numbers: Numbers) -> bool:
+        """Walks some of the blocks in one call.
+
+        Returns:
+            whether other calls are worth a look: not all barriers stand where they must.
+        """
+        numbers = _with_layouts(numbers)
         try:
-            counts = [numbers.value(loop.extent, self.scope) for loop in self.loops]
+            around = self._loops_around(numbers)
+            counts = [numbers.value(loop.extent, self.scope, around) for loop in self.loops]
         except Unknown:
-            return
+            return True
         if any(count <= 0 for count in counts):
-            return
+            return True
         corners = {tuple([0] * len(counts)), tuple([count - 1 for count in counts])}
+        worth = False
         for ids in sorted(corners):
             names = [loop.name for loop in self.loops]
             for taken in (True, False):
-                at = dict(zip(names, ids, strict=True))
+                at = {**around, **dict(zip(names, ids, strict=True))}
                 run = BlockRun(self.body, self.scope, self.around, numbers, at, taken)
                 run.whole()
+                worth = worth or run.is_worth_more()
                 if not run.guessed:
                     break
+        return worth
+
+    def _loops_around(self, numbers: Numbers) -> dict[str, int]:
+        """The first iteration of the host's loops around the kernel."""
+        loops: list[Scope] = []
+        scope = self.scope
+        while scope is not None:
+            if scope.loop is not None and scope.loop.kind is not ForKind.GPUBlock:
+                loops.append(scope)
+            scope = scope.outer
+        values: dict[str, int] = {}
+        for loop in reversed(loops):
+            assert loop.loop is not None
+            values[loop.name] = numbers.value(loop.loop.min, loop.outer, values)
+        return values
+
+
+def _with_layouts(numbers: Numbers) -> Numbers:
+    """The same call with buffers none of whose elements overlap, whatever their extents."""
+    strides: dict[str, int] = {}
+    for name in numbers.values:
+        buffer, dot, dimension = name.rpartition(".stride.")
+        if dot and buffer and dimension.isdigit():
+            strides[name] = 1 << (_STRIDE_BITS * int(dimension))
+    return Numbers({**numbers.values, **strides}, numbers.workers)

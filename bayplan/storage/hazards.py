@@ -105,21 +105,57 @@ class Pair:
             return True
         if a.begin is None or b.begin is None:
             return self._is_one_thread()
-        rest, moving_a = self._sorted(a)
-        other, moving_b = self._sorted(b)
-        rest = total(rest, other, -1)
+        ways_a, ways_b = self._by_stride(a), self._by_stride(b)
+        strides = sorted({*ways_a, *ways_b})
         for self.by_names in (False, True):
-            if _Difference(self, rest, moving_a, moving_b).is_safe():
+            parts = [
+                _Difference(self, ways_a.get(stride, {}), ways_b.get(stride, {}), stride)
+                for stride in strides
+            ]
+            if any(part.is_never_near() for part in parts) or self._is_told_apart(parts):
                 return True
         return False
 
-    def _is_one_thread(self) -> bool:
-        for name in self.kernel.dims:
-            low_a, high_a = self.range_of_dim(name, self.a)
-            low_b, high_b = self.range_of_dim(name, self.b)
-            if low_a is None or not low_a == high_a == low_b == high_b:
+    def _by_stride(self, access: Access) -> dict[str, Polynomial]:
+        """By name of a stride of a buffer the factor of it; "" for what has none."""
+        assert access.begin is not None
+        stem = f"{access.place.memory}.stride."
+        result: dict[str, Polynomial] = {"": {}}
+        for monomial, c in access.begin.items():
+            names = [e for e in monomial if isinstance(e, Variable) and e.name.startswith(stem)]
+            if len(names) > 1:
+                # No place of an element; as if there were no strides.
+                return {"": access.begin}
+            stride = names[0].name if names else ""
+            rest = tuple([e for e in monomial if e not in names])
+            result[stride] = total(result.get(stride, {}), {rest: c})
+        return result
+
+    def _is_told_apart(self, parts: list[_Difference]) -> bool:
+        """Whether the two are the same thread where all parts of the address are the same."""
+        shown: set[Expr] = set()
+        left = list(parts)
+        while True:
+            done = [part for part in left if part.shows_digits(shown)]
+            if not done:
+                break
+            for part in done:
+                shown.update(part.digits)
+                left.remove(part)
+        for name, extents in self.kernel.dims.items():
+            thread = Variable(extents[0].type, name)
+            if not self._is_pinned(name) and not _is_known(thread, shown):
                 return False
         return True
+
+    def _is_one_thread(self) -> bool:
+        return all(self._is_pinned(name) for name in self.kernel.dims)
+
+    def _is_pinned(self, name: str) -> bool:
+        """Whether only one and the same thread, in that dimension, comes to both."""
+        low_a, high_a = self.range_of_dim(name, self.a)
+        low_b, high_b = self.range_of_dim(name, self.b)
+        return low_a is not None and low_a == high_a == low_b == high_b
 
     def _places_are_apart(self) -> bool:
         a, b = self.a.place, self.b.place
@@ -150,12 +186,11 @@ class Pair:
         """Whether the value at the first access may be another one than at the second."""
         return self.kernel.names.depth_of(e) > self.same
 
-    def _sorted(self, access: Access) -> tuple[Polynomial, dict[Expr, Polynomial]]:
+    def sorted(self, form: Polynomial) -> tuple[Polynomial, dict[Expr, Polynomial]]:
         """What is the same at both accesses, and factors of what may not be."""
-        assert access.begin is not None
         rest: Polynomial = {}
         moving: dict[Expr, Polynomial] = {}
-        for monomial, c in access.begin.items():
+        for monomial, c in form.items():
             varying = [atom for atom in monomial if self.varies(atom)]
             if not varying:
                 rest = total(rest, {monomial: c})
@@ -188,62 +223,60 @@ class Pair:
 
 
 class _Term:
-    """A factor times what may be `ends` apart; of a digit 0 says that two threads are one."""
+    """A factor times what may be `ends` apart.
 
-    __slots__ = ("ends", "factor", "is_digit")
+    Attributes:
+        digit: what of the numbers of the two threads is so far apart; None: nothing of theirs.
+    """
 
-    def __init__(self, factor: Polynomial, ends: Ends, is_digit: bool) -> None:
+    __slots__ = ("digit", "ends", "factor")
+
+    def __init__(self, factor: Polynomial, ends: Ends, digit: Expr | None) -> None:
         self.factor = factor
         self.ends = ends
-        self.is_digit = is_digit
+        self.digit = digit
 
 
 class _Difference:
     """The address of the first access minus that of the second: `rest` plus the terms.
 
+    Or the difference of what stands at one stride of a buffer. The elements of a buffer that is
+    written do not overlap, so two of them are the same only if all these differences are 0.
+
     Attributes:
-        lost: whether threads may differ in a way that no digit shows.
+        digits: the values that are 0 apart where the difference is near 0, if that is shown.
     """
 
-    def __init__(
-        self,
-        pair: Pair,
-        rest: Polynomial,
-        moving_a: dict[Expr, Polynomial],
-        moving_b: dict[Expr, Polynomial],
-    ) -> None:
+    def __init__(self, pair: Pair, a: Polynomial, b: Polynomial, stride: str) -> None:
         self.pair = pair
-        self.rest = rest
+        # Differences below these are near.
+        self.above = 1 if stride else pair.b.bytes
+        self.below = 1 if stride else pair.a.bytes
+        rest, self.moving_a = pair.sorted(a)
+        other, self.moving_b = pair.sorted(b)
+        self.rest = total(rest, other, -1)
+        shared = [atom for atom, c in self.moving_a.items() if self.moving_b.get(atom) == c]
+        self.digits = [atom for atom in shared if self._tells_threads(atom)]
         self.terms: list[_Term] = []
-        self.lost = False
-        dims = pair.kernel.dims
-        shared = [atom for atom, c in moving_a.items() if moving_b.get(atom) == c]
-        digits: list[Expr] = []
-        for name in dims:
-            found = _digits_of(Variable(dims[name][0].type, name), shared)
-            if found is not None:
-                digits += found
-            elif not self._is_pinned(name):
-                self.lost = True
-        for atom in digits:
-            self._add_digit(atom, moving_a[atom])
-        for moving, access, sign in ((moving_a, pair.a, 1), (moving_b, pair.b, -1)):
+        for atom in self.digits:
+            self._add_digit(atom, self.moving_a[atom])
+        loop = pair.loop if pair.loop in shared else None
+        for moving, access, sign in ((self.moving_a, pair.a, 1), (self.moving_b, pair.b, -1)):
             for atom, factor in moving.items():
-                if atom in digits or (atom is pair.loop and atom in shared):
-                    continue
-                ends = pair.ends_of(atom, access)
-                self.terms.append(_Term(times(factor, sign), ends, False))
-        if pair.loop is not None and pair.loop in shared:
+                if atom not in self.digits and atom is not loop:
+                    ends = pair.ends_of(atom, access)
+                    self.terms.append(_Term(times(factor, sign), ends, None))
+        if loop is not None:
             # The first access is in an earlier iteration.
-            _low, most = pair.ends_of(pair.loop, pair.a)
+            _low, most = pair.ends_of(loop, pair.a)
             low = None if most is None else times(most, -1)
-            self.terms.append(_Term(moving_a[pair.loop], (low, constant(-1)), False))
+            self.terms.append(_Term(self.moving_a[loop], (low, constant(-1)), None))
 
-    def _is_pinned(self, name: str) -> bool:
-        """Whether only one and the same thread, in that dimension, comes to both."""
-        low_a, high_a = self.pair.range_of_dim(name, self.pair.a)
-        low_b, high_b = self.pair.range_of_dim(name, self.pair.b)
-        return low_a is not None and low_a == high_a == low_b == high_b
+    def _tells_threads(self, atom: Expr) -> bool:
+        """Whether it is the number of a thread, or a quotient or remainder of it."""
+        while isinstance(atom, Div | Mod) and isinstance(atom.b, Const):
+            atom = atom.a
+        return isinstance(atom, Variable) and atom.name in self.pair.kernel.dims
 
     def _add_digit(self, atom: Expr, factor: Polynomial) -> None:
         low_a, high_a = self.pair.ends_of(atom, self.pair.a)
@@ -251,11 +284,11 @@ class _Difference:
         low = None if low_a is None or high_b is None else total(low_a, high_b, -1)
         high = None if high_a is None or low_b is None else total(high_a, low_b, -1)
         if not low == high == {}:
-            self.terms.append(_Term(factor, (low, high), True))
+            self.terms.append(_Term(factor, (low, high), atom))
 
-    def is_safe(self) -> bool:
-        """Whether the two never meet in a byte, unless they are the same thread."""
-        return self._is_far() or self._falls_between() or self._tells_apart()
+    def is_never_near(self) -> bool:
+        """Whether the difference is never near 0, not even for the same thread."""
+        return self._is_far() or self._falls_between()
 
     def _scaled(self, term: _Term) -> Ends:
         low, high = term.ends
@@ -272,9 +305,9 @@ class _Difference:
         high: Polynomial | None = self.rest
         for term in self.terms:
             low, high = _plus((low, high), self._scaled(term))
-        if low is not None and self.pair.is_positive(low, self.pair.b.bytes):
+        if low is not None and self.pair.is_positive(low, self.above):
             return True
-        return high is not None and self.pair.is_positive(times(high, -1), self.pair.a.bytes)
+        return high is not None and self.pair.is_positive(times(high, -1), self.below)
 
     def _falls_between(self) -> bool:
         """Whether the difference, modulo a number, never comes near 0."""
@@ -284,30 +317,28 @@ class _Difference:
         if step <= 1:
             return False
         place = self.rest.get((), 0) % step
-        return place >= self.pair.b.bytes and step - place >= self.pair.a.bytes
+        return place >= self.above and step - place >= self.below
 
-    def _tells_apart(self) -> bool:
-        """Whether a difference near 0 means that all digits are 0.
+    def shows_digits(self, shown: set[Expr]) -> bool:
+        """Whether a difference near 0 means that all digits are 0; those of `shown` are.
 
         From the smallest factor up; `reach` is what all terms below, but those that were split
         off, may leave at most. Where all terms from here on are multiples of more than that, both
         parts must be near 0 by themselves, so the lower one is split off. A digit whose factor is
         larger than the reach must be 0. What is no digit must not stand above one.
         """
-        if self.lost:
-            return False
         pair = self.pair
         # Between these two the sum of the terms from here on would have to be.
-        low: Polynomial | None = total(constant(1 - pair.a.bytes), self.rest, -1)
-        high: Polynomial | None = total(constant(pair.b.bytes - 1), self.rest, -1)
+        low: Polynomial | None = total(constant(1 - self.below), self.rest, -1)
+        high: Polynomial | None = total(constant(self.above - 1), self.rest, -1)
         has_digit = False
-        terms = sorted(self.terms, key=_size)
+        terms = sorted([t for t in self.terms if t.digit not in shown], key=_size)
         for i, term in enumerate(terms):
             reach = self._larger(low, high)
             if reach is not None and self._is_splitting(terms[i:], reach):
                 low = high = reach = {}
                 has_digit = False
-            if term.is_digit:
+            if term.digit is not None:
                 has_digit = True
                 size = self._absolute(term.factor)
                 if reach is None or not pair.is_positive(total(size, reach, -1), 1):
@@ -356,9 +387,9 @@ def _size(term: _Term) -> tuple[int, int, bool]:
     factor = term.factor
     known = number(factor)
     if known is not None:
-        return 0, abs(known), term.is_digit
+        return 0, abs(known), term.digit is not None
     degree = max([len(m) for m in factor])
-    return degree, max([abs(c) for c in factor.values()]), term.is_digit
+    return degree, max([abs(c) for c in factor.values()]), term.digit is not None
 
 
 def _divides(factor: Polynomial, of: Polynomial) -> bool:
@@ -387,17 +418,15 @@ def _multiplied(atoms: list[Expr]) -> Expr:
     return result
 
 
-def _digits_of(thread: Expr, atoms: list[Expr]) -> list[Expr] | None:
-    """Those of the atoms from which the number of a thread follows; None: it does not."""
-    if thread in atoms:
-        return [thread]
-    for atom in atoms:
-        if isinstance(atom, Mod) and atom.a is thread and isinstance(atom.b, Const):
-            quotient = _divided(thread, int(atom.b.value))
-            found = _digits_of(quotient, [x for x in atoms if x is not atom])
-            if found is not None:
-                return [atom, *found]
-    return None
+def _is_known(thread: Expr, digits: set[Expr]) -> bool:
+    """Whether the number of a thread follows from quotients and remainders of it."""
+    if thread in digits:
+        return True
+    for digit in digits:
+        if isinstance(digit, Mod) and digit.a is thread and isinstance(digit.b, Const):
+            if _is_known(_divided(thread, int(digit.b.value)), digits):
+                return True
+    return False
 
 
 def _divided(e: Expr, by: int) -> Expr:
