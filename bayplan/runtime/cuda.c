@@ -23,7 +23,6 @@ typedef struct cuda_kernel {
     char *name;
     CUfunction handle;
     int threads;          /* most of a block */
-    int declared_bytes;   /* of shared memory, of a constant size */
     uint64_t allowed_bytes; /* of dynamic shared memory */
     struct cuda_kernel *next;
 } cuda_kernel;
@@ -188,7 +187,6 @@ static cuda_kernel *cuda_find_kernel(cuda *c, cuda_program *p, const char *name,
     }
     k->name = text;
     c->cu.get_attribute(&k->threads, CU_FUNC_MAX_THREADS_PER_BLOCK, k->handle);
-    c->cu.get_attribute(&k->declared_bytes, CU_FUNC_SHARED_SIZE_BYTES, k->handle);
     k->next = p->kernels;
     p->kernels = k;
     return k;
@@ -225,13 +223,10 @@ static int32_t cuda_start(cuda *c, cuda_kernel *k, CUstream stream, const bp_lau
         if (a->kind == BP_KERNEL_MEMORY) values[n++] = a->at.offset;
     }
     for (size_t i = 0; i < n; i++) parameters[i] = &values[i];
-    /* What the kernel declares with a constant size is not to be given. */
-    const uint64_t declared = (uint64_t)k->declared_bytes;
-    const uint64_t dynamic_bytes = l->shared_bytes > declared ? l->shared_bytes - declared : 0;
     const CUresult code = c->cu.launch(
         k->handle, (unsigned)l->blocks[0], (unsigned)l->blocks[1], (unsigned)l->blocks[2],
         (unsigned)l->threads[0], (unsigned)l->threads[1], (unsigned)l->threads[2],
-        (unsigned)dynamic_bytes, stream, parameters, NULL);
+        (unsigned)l->dynamic_bytes, stream, parameters, NULL);
     free(values);
     free(parameters);
     return code == CUDA_SUCCESS ? 0 : cuda_fail(c, code, "cuLaunchKernel", l->kernel, why);

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 POINTER: Final = "bp_device_pointer"
 _HOME: Final = "bp_home *"
-_SUFFIX: Final = ".device"
+SUFFIX: Final = ".device"
+"""What the memory on the device of a temporary of both sides is called besides."""
 
 _HINTS: Final = {
     "opencl": "pip install 'bayplan[opencl]' brings a loader and a device on the CPU; for a GPU "
@@ -138,9 +139,9 @@ def _asks_inside(sw: StatementWriter, s: S.Allocate) -> bool:
 def _declare_home(sw: StatementWriter, s: S.Allocate, name: str) -> None:
     """The record of a temporary that the host has memory for too."""
     w = sw.w
-    if not s.name.endswith(_SUFFIX):
+    if not s.name.endswith(SUFFIX):
         return
-    owner = s.name.removesuffix(_SUFFIX)
+    owner = s.name.removesuffix(SUFFIX)
     host = w.lookup(owner)
     if host is None or not host.c_type.endswith("*"):
         return
@@ -205,7 +206,7 @@ def shared_limit(w: Writer, e: E.Call) -> Text:
 
 def memory_of(w: Writer, ir_name: str) -> str:
     """What a kernel is given for a name: a `bp_device_pointer`."""
-    for name in (f"{ir_name}{_SUFFIX}", ir_name):
+    for name in (f"{ir_name}{SUFFIX}", ir_name):
         found = w.lookup(name)
         if found is not None and found.c_type == POINTER:
             return found.text
