@@ -60,7 +60,7 @@ class Machine:
         self.values = dict(values)
         self.host = {name: [i + 5 for i in range(ELEMENTS)] for name in BUFFERS}
         self.device: dict[str, list[int]] = {name: [-999] * ELEMENTS for name in BUFFERS}
-        self.newer = {name: "host" for name in BUFFERS}
+        self.newer = dict.fromkeys(BUFFERS, "host")
         self.copies = 0
         self.in_kernel = False
 

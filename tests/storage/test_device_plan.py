@@ -1,0 +1,127 @@
+"""Pyramids of temporaries in the blocks of a kernel: as few bytes as live together, and right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bayplan as hl
+from bayplan.reference import evaluate
+
+LEVELS = 10
+TARGETS = ["host-opencl", "host-cuda-emulated"]
+TYPES = [hl.UInt(8), hl.UInt(16), hl.UInt(32)]
+HEAP, SHARED = hl.MemoryType.Heap, hl.MemoryType.GPUShared
+
+
+def make_pyramid(growing: bool, kind: hl.MemoryType, base: Any) -> hl.Func:
+    """Ten levels, each of twice or half as many elements as the one before; two blocks."""
+    x, xo, xi, t = hl.Var("x"), hl.Var("xo"), hl.Var("xi"), hl.Var("t")
+    out = hl.Func("pyramid")
+    previous: hl.Func | None = None
+    levels = []
+    for i in range(LEVELS):
+        f = hl.Func(f"level{i}")
+        if previous is None:
+            f[x] = hl.cast(TYPES[0], x * 7)
+        else:
+            read = previous[x / 2] if growing else previous[2 * x] + previous[2 * x + 1]
+            f[x] = hl.cast(TYPES[i % 3], read + 1)
+        extent = base * 2 ** (i if growing else LEVELS - 1 - i)
+        f.bound(x, 0, extent)
+        levels.append(f)
+        previous = f
+    assert previous is not None
+    out[x] = hl.cast(hl.UInt(32), previous[x % (base if not growing else base * 512)])
+    out.bound(x, 0, 64).split(x, xo, xi, 32).gpu_blocks(xo).gpu_threads(xi)
+    for f in levels:
+        f.compute_at(out, xo).split(x, xo, t, 32, hl.TailStrategy.GuardWithIf).gpu_threads(t)
+        f.store_in(kind)
+    return out
+
+
+def floor_bytes(growing: bool, base: int) -> int:
+    sizes = [
+        TYPES[i % 3].bytes() * base * 2 ** (i if growing else LEVELS - 1 - i)
+        for i in range(LEVELS)
+    ]
+    return max([a + b for a, b in zip(sizes, sizes[1:], strict=False)])
+
+
+@pytest.mark.parametrize("run_time", [False, True])
+@pytest.mark.parametrize("kind", [HEAP, SHARED])
+@pytest.mark.parametrize("growing", [True, False])
+def test_pyramids_take_their_floor(growing: bool, kind: hl.MemoryType, run_time: bool) -> None:
+    base: Any = 16
+    if run_time:
+        base = hl.Param(hl.Int(32), "n")
+        base.set(16)
+    pyramid = make_pyramid(growing, kind, base)
+    report = pyramid.storage([64], target=hl.Target("host-opencl"))
+    wanted = "gpu_shared" if kind is SHARED else "gpu_global"
+    assert {t.kind for t in report} == {wanted}
+    assert len(report) == LEVELS
+    (arena,) = [a for a in report.arenas if a.kernel]
+    assert arena.bytes == arena.floor_bytes == floor_bytes(growing, 16)
+    assert report.peak_bytes == 0
+    if kind is HEAP:
+        # A slice for each of two blocks.
+        assert arena.copies == 2
+        assert report.device_bytes == report.device_floor_bytes == 2 * arena.bytes
+    for a in report:
+        for b in report:
+            if a is not b and a.life_begin < b.life_end and b.life_begin < a.life_end:
+                assert a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
+
+
+@pytest.mark.parametrize("target_text", TARGETS)
+@pytest.mark.parametrize("kind", [HEAP, SHARED])
+@pytest.mark.parametrize("growing", [True, False])
+def test_pyramids_are_right(target_text: str, growing: bool, kind: hl.MemoryType) -> None:
+    target = hl.Target(target_text)
+    if not hl.host_supports_target_device(target):
+        pytest.skip(f"no device for {target}")
+    if growing:
+        want = np.asarray(evaluate(make_pyramid(growing, kind, 16), [0], [64]))
+        result = np.asarray(make_pyramid(growing, kind, 16).realize([64], target))
+        np.testing.assert_array_equal(result, want)
+    n = hl.Param(hl.Int(32), "n")
+    pyramid = make_pyramid(growing, kind, n)
+    for count in (16, 5, 1):
+        n.set(count)
+        want = np.asarray(evaluate(make_pyramid(growing, kind, count), [0], [64]))
+        np.testing.assert_array_equal(np.asarray(pyramid.realize([64], target)), want)
+
+
+def make_chain(stages: int) -> hl.Func:
+    """Kernels one after the other, each of which needs what the one before made."""
+    x, y, xi, yi = hl.Var("x"), hl.Var("y"), hl.Var("xi"), hl.Var("yi")
+    previous: hl.Func | None = None
+    for i in range(stages):
+        f = hl.Func(f"stage{i}")
+        f[x, y] = hl.f32(x + y * 3) if previous is None else previous[x, y] + previous[x, y] * 2
+        f.compute_root().gpu_tile(x, y, xi, yi, 8, 8)
+        previous = f
+    assert previous is not None
+    return previous
+
+
+def test_temporaries_between_kernels_share_device_memory() -> None:
+    report = make_chain(6).storage([64, 32], target=hl.Target("host-opencl"))
+    assert [t.kind for t in report] == ["gpu_global"] * 5
+    assert report.device_bytes == report.device_floor_bytes == 2 * 64 * 32 * 4
+    assert report.peak_bytes == report.allocations == 0
+    (arena,) = report.arenas
+    assert arena.name.endswith(".device_alloc")
+    assert arena.kind == "gpu_global"
+
+
+@pytest.mark.parametrize("target_text", TARGETS)
+def test_chains_and_stages_of_both_sides_are_right(target_text: str) -> None:
+    target = hl.Target(target_text)
+    if not hl.host_supports_target_device(target):
+        pytest.skip(f"no device for {target}")
+    want = np.asarray(evaluate(make_chain(6), [0, 0], [40, 30]))
+    np.testing.assert_array_equal(np.asarray(make_chain(6).realize([40, 30], target)), want)
