@@ -10,12 +10,21 @@ from bayplan.lower.context import Lowering
 def func_of_storage(name: str, lowering: Lowering) -> str:
     """The Func whose storage `name` is: "f" for "f" and for the parts "f.0", "f.1" of a Tuple.
 
-    Also for "f.workspace", the storage of the temporaries of the pipeline that computes f.
+    Also for "f.workspace", the storage of the temporaries of the pipeline that computes f, for
+    "f.device", what f has on a device besides, and for "f$1", a further one of f in a kernel.
     """
     if name in lowering.env:
         return name
     stem, dot, tail = name.rpartition(".")
-    return stem if dot and (tail.isdigit() or tail == "workspace") else name
+    if dot and tail == "device":
+        return func_of_storage(stem, lowering)
+    if dot and (tail.isdigit() or tail == "workspace"):
+        return stem
+    stem, mark, tail = name.rpartition("$")
+    if mark and tail.isdigit() and name not in lowering.env:
+        found = func_of_storage(stem, lowering)
+        return found if found in lowering.env else name
+    return name
 
 
 def value_index_of_storage(name: str, lowering: Lowering) -> int:

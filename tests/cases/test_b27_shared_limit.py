@@ -104,7 +104,7 @@ def test_b27_what_fits_with_opt_in_runs_and_what_does_not_is_an_error() -> None:
     for elements, names in ((128 * 128, ["tile"]), (7500, ["first", "second"])):
         result = make_program(elements, names, SHARED).realize([64], EMULATED)
         np.testing.assert_array_equal(np.array(result), expected(elements, len(names)))
-    with pytest.raises(hl.DeviceLimitError, match="needs 280000 bytes.*tile.* 280000"):
+    with pytest.raises(hl.DeviceLimitError, match=r"needs 280000 bytes.*tile.* 280000"):
         make_program(70000, ["tile"], SHARED).realize([64], EMULATED)
 
 

@@ -10,6 +10,7 @@ import pytest
 import bayplan as hl
 from bayplan import driver
 from bayplan.ir.errors import BayplanError
+from bayplan.reference import evaluate
 
 
 def make_program(budget: int) -> tuple[hl.Pipeline, hl.Target]:
@@ -102,3 +103,69 @@ def test_b39_kinds_that_the_host_has_not_become_heap(kind: str) -> None:
     assert np.array_equal(np.asarray(out.realize([9, 7])), 2 * (xs + ys) + 1)
     counts = driver.context().counts
     assert (counts.allocations, counts.peak_bytes) == (1, 40)
+
+
+def make_device_program() -> hl.Func:
+    """Temporaries of the host, of blocks and of threads, of all kinds, asked for or not."""
+    x, xo, xi, n = hl.Var("x"), hl.Var("xo"), hl.Var("xi"), hl.Param(hl.Int(32), "n")
+    names = ("both", "stacked", "mine", "large", "sized", "block", "global", "plain", "b39gpu")
+    both, stacked, mine, large, sized, block, device, plain, out = map(hl.Func, names)
+    both[x] = x * 2
+    stacked[x] = x * 3
+    mine[x] = stacked[x] + 1
+    large[x] = mine[x % 64] + 2
+    sized[x] = x * 2
+    block[x] = both[x] + 5
+    device[x] = block[x] + 1
+    plain[x] = device[x] + 1
+    out[x] = mine[x] + large[x % 2000] + sized[x % n] + plain[x]
+    out.bound(x, 0, 64).split(x, xo, xi, 32).gpu_blocks(xo).gpu_threads(xi)
+    both.compute_root()
+    stacked.compute_root().store_in(hl.MemoryType.Stack)
+    mine.compute_at(out, xi).store_in(hl.MemoryType.Register)
+    large.compute_at(out, xi).bound(x, 0, 2000)
+    sized.compute_at(out, xi).bound(x, 0, n).store_in(hl.MemoryType.Stack)
+    block.compute_at(out, xo).gpu_threads(x).store_in(hl.MemoryType.Register)
+    device.compute_at(out, xo).gpu_threads(x).store_in(hl.MemoryType.Heap)
+    plain.compute_at(out, xo).gpu_threads(x)
+    n.set(9)
+    return out
+
+
+def _plain(name: str) -> str:
+    """The name without the number that keeps a Func apart from others."""
+    stem, dot, _ = name.partition(".")
+    return stem.split("$")[0] + dot + ("device" if dot else "")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_b39_kinds_on_a_device() -> None:
+    report = make_device_program().storage([64], target=hl.Target("host-opencl"))
+    found = {_plain(t.name): (t.asked, t.kind, bool(t.why)) for t in report}
+    assert found == {
+        "both": ("auto", "heap", False),
+        "both.device": ("gpu_global", "gpu_global", False),
+        "stacked": ("stack", "heap", True),
+        "stacked.device": ("gpu_global", "gpu_global", False),
+        "mine": ("register", "register", False),
+        "large": ("auto", "gpu_global", False),
+        "sized": ("stack", "gpu_global", True),
+        "block": ("register", "gpu_shared", True),
+        "global": ("heap", "gpu_global", False),
+        "plain": ("auto", "gpu_shared", False),
+    }
+    assert all(t.source is not None for t in report)
+    # Of a thread's own; striped over the threads of the block; one for the block.
+    assert report["large"].extents == (2000, 32)
+    assert report["sized"].extents == (9, 32)
+    assert report["global"].extents == (32,)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("target_text", ["host-opencl", "host-cuda-emulated"])
+def test_b39_all_kinds_of_a_device_hold_values(target_text: str) -> None:
+    target = hl.Target(target_text)
+    if not hl.host_supports_target_device(target):
+        pytest.skip(f"no device for {target}")
+    result = np.array(make_device_program().realize([64], target))
+    np.testing.assert_array_equal(result, evaluate(make_device_program(), [0], [64]))
