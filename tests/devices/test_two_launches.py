@@ -1,4 +1,4 @@
-"""B19: each launch of a program carries the shared memory of its own kernel."""
+"""B19, run: each launch of a program carries the shared memory of its own kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _run(target: hl.Target) -> tuple[Any, str]:
     return d.realize([8], target).numpy_view(), d.device_source(target)
 
 
-def test_b19_launches_carry_their_own_bytes() -> None:
+def test_launches_carry_their_own_bytes() -> None:
     device = emulated()
     with device:
         out, source = _run(EMULATED)
@@ -45,24 +45,24 @@ def test_b19_launches_carry_their_own_bytes() -> None:
     assert [launch.shared_bytes for launch in device.launches()] == [32, 64, 0]
     device.close()
     # Each kernel declares its own memory of the block.
-    first, second, third = source.split("__global__")[1:]
-    assert "BP_SHARED(" in first and "BP_SHARED(" in second and "BP_SHARED" not in third.split("}")[0]
+    first, second, third = [part.split("\n}")[0] for part in source.split("__global__")[1:]]
+    assert "BP_SHARED(" in first and "BP_SHARED(" in second and "BP_SHARED" not in third
 
 
-def test_b19_no_argument_is_shared_memory() -> None:
+def test_no_argument_is_shared_memory() -> None:
     d, _ = _program()
     source = d.device_source(OPENCL)
     heads = [part[: part.index(") {")] for part in source.split("__kernel")[1:]]
     assert len(heads) == 3 and not any("__local" in head for head in heads), heads
 
 
-def test_b19_on_opencl() -> None:
+def test_on_opencl() -> None:
     if not hl.host_supports_target_device(OPENCL):
         pytest.skip("no OpenCL device")
     assert _run(OPENCL)[0].tolist() == [16] * 8
 
 
-def test_b19_sizes_of_the_call() -> None:
+def test_sizes_of_the_call() -> None:
     """The bytes of both kernels are known at the launch only."""
     n = hl.Param(hl.Int(32), "n", 4)
     t, i, o, j = hl.Var("t"), hl.Var("i"), hl.Var("o"), hl.Var("j")

@@ -1,4 +1,4 @@
-"""B03: the shared bytes of an inner tile do not grow with a height that is known at the call."""
+"""B03, run: the shared bytes of an inner tile do not grow with a height that is known at the call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _program(h: hl.Param) -> hl.Func:
 
 
 @pytest.mark.parametrize("height", [1, 4, 6, 7, 1024])
-def test_b03_shared_bytes(height: int) -> None:
+def test_shared_bytes(height: int) -> None:
     h = hl.Param(hl.Int(32), "h", height)
     f = _program(h)
     device = emulated(shared_bytes=1024, shared_bytes_opt_in=0)
@@ -34,7 +34,7 @@ def test_b03_shared_bytes(height: int) -> None:
     device.close()
 
 
-def test_b03_on_opencl() -> None:
+def test_on_opencl() -> None:
     if not hl.host_supports_target_device(OPENCL):
         pytest.skip("no OpenCL device")
     h = hl.Param(hl.Int(32), "h", 6)
