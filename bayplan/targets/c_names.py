@@ -32,7 +32,7 @@ _TAKEN: Final = re.compile(
     |[iuf](8|16|32|64)x\d+(_mem)?
     |(load|store|gather|scatter|pair|stride_\w+|masked_\w+|all|select|reverse|join|even|odd
       |interleave|pick\d*|part\d+\w*|min|max|div|mod|shl|shr|bits|strict|fma|abs|absd|sqrt|exp|log
-      |load_first|store_first|leading
+      |load_first|store_first|leading|swap
       |halving_\w+|saturating_\w+|mul_high|popcount|count_\w+|half_to_float|float_to_half|floor
       |ceil|round|rint|trunc|pow|sin|cos|tan|hypot|erf)_[iuf](8|16|32|64)\w*""",
     re.VERBOSE,

@@ -98,7 +98,7 @@ def write_outlined(sw: StatementWriter, s: S.For) -> None:
 def _restricted(emission: Emission, inner: Writer, s: S.For) -> set[str]:
     """C names of the pointers whose bytes no other pointer of the loop touches."""
     touched = {n.name for n in iterate(s) if isinstance(n, E.Load | S.Store)}
-    shared = _sharing(emission, touched, s)
+    shared = find_sharing(emission, touched, s)
     found = set()
     for name in touched - shared:
         binding = inner.lookup(name)
@@ -107,7 +107,7 @@ def _restricted(emission: Emission, inner: Writer, s: S.For) -> set[str]:
     return found
 
 
-def _sharing(emission: Emission, touched: set[str], s: Node) -> set[str]:
+def find_sharing(emission: Emission, touched: set[str], s: Node) -> set[str]:
     """Names that may stand for bytes which another of the touched names stands for too."""
     shared: set[str] = set()
     plan = emission.program.plan

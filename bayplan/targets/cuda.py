@@ -11,6 +11,7 @@ from bayplan.targets.device_language import (
     AXES,
     CONSTANT,
     GLOBAL,
+    MATHS_FUNCTIONS,
     MATHS_NAMES,
     PRIVATE,
     SHARED,
@@ -40,7 +41,7 @@ class CUDA(DeviceLanguage):
 
     name = "cuda"
     feature = TargetFeature.CUDA
-    reserved = _RESERVED
+    reserved = _RESERVED | MATHS_FUNCTIONS | frozenset([f"{name}f" for name in MATHS_FUNCTIONS])
     spaces = {GLOBAL: "", SHARED: "", PRIVATE: "", CONSTANT: ""}
     restrict = "__restrict__ "
     atomics = {

@@ -54,6 +54,7 @@ def _call(w: DeviceWriter, e: E.Call) -> Text:
             return _maths(w, e)
         raise ScheduleError(
             f"{w.title} calls the C function {name!r}, which a kernel cannot do",
+            w.where,
             hint="compute what calls it on the host",
         )
     rule: Any = _CALLS.get(name) or c_calls.SCALAR_CALLS.get(name)
@@ -64,7 +65,7 @@ def _call(w: DeviceWriter, e: E.Call) -> Text:
         raise InternalError(f"kernels have no form for the intrinsic {name!r}")
     raise ScheduleError(
         f"{w.title} {what}, which a kernel cannot do",
-        getattr(e.target, "where", None),
+        getattr(e.target, "where", None) or w.where,
         hint="schedule the Func that does it on the host",
     )
 

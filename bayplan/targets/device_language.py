@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from bayplan.ir.errors import InternalError
+from bayplan.ir.intrinsics import MATHS
 from bayplan.language.target_names import TargetFeature
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ MATHS_NAMES: Final = {
     "round": "rint", "fast_exp": "exp", "fast_log": "log", "fast_pow": "pow", "fast_sin": "sin",
     "fast_cos": "cos", "fast_atan": "atan", "fast_atan2": "atan2", "fast_tanh": "tanh",
 }  # fmt: skip
+
+
+MATHS_FUNCTIONS: Final = frozenset(
+    {MATHS_NAMES.get(name, name) for name in MATHS} | {"isnan", "isinf", "isfinite", "fma", "abs"}
+)
+"""Names of the functions that kernels call: no local may have one of them."""
 
 
 class DeviceLanguage:

@@ -76,7 +76,7 @@ class KernelWriter(StatementWriter):
         raise ScheduleError(
             f"{self.kernel.title} has to check at run time that {s.site.template!r} is not so, "
             "which a kernel cannot do",
-            s.site.where,
+            s.site.where or self.w.where,
             hint="compute the Func on the host",
         )
 
@@ -223,6 +223,10 @@ class KernelWriter(StatementWriter):
         total: E.Expr = build.const(INT64, size)
         for extent in s.extents:
             total = build.mul(total, build.cast(INT64, build.maximum(extent, _zero(extent.type))))
+        if size < 4:
+            # Whole words, for updates of parts of them.
+            word = build.const(INT64, 4)
+            total = build.mul(build.div(build.add(total, build.const(INT64, 3)), word), word)
         kernel.shared, kernel.dynamic = total, True
         w.shared_parameter = w.language.shared_parameter(c_type, name)
         pointer = w.language.shared_pointer(c_type, name)

@@ -6,17 +6,18 @@ of a device. The host's part, which launches the kernels, is in `c_launch`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.errors import InternalError
 from bayplan.ir.memory import ForKind
-from bayplan.ir.types import INT32, Type
+from bayplan.ir.types import Type
 from bayplan.ir.walk import iterate
 from bayplan.targets.c_names import memory_type, sanitise, scalar_type, short_name
-from bayplan.targets.c_outline import _sharing
+from bayplan.targets.c_outline import find_sharing
 from bayplan.targets.c_text import comment
 from bayplan.targets.c_writer import Binding, Lines, Unit, Writer
 from bayplan.targets.device_exprs import DEVICE_RULES
@@ -114,6 +115,7 @@ class DeviceWriter(Writer):
         language: of the device.
         host: the function that launches it.
         title: of the kernel, for messages.
+        where: the user's line of the Func that it computes.
         touched: names of what is loaded or stored, with the element types.
         stored: names of what is stored.
         spaces: where the memory of each name is.
@@ -129,6 +131,7 @@ class DeviceWriter(Writer):
         self.language = device.language
         self.host = host
         self.title = title
+        self.where: Any = None
         self.lane_by_lane = True
         self.touched: dict[str, Type] = {}
         self.stored: set[str] = set()
@@ -255,6 +258,7 @@ def write_kernel(sw: StatementWriter, s: S.For) -> Kernel:
         name += "_"
     kernel = Kernel(device.global_name(name), title)
     w = DeviceWriter(device, sw.w, title, s)
+    w.where = _find_line(sw, title)
     w.tables = {table.name: table for table in sw.emission.program.tables}
     blocks = list(kernel.blocks)
     ids: list[tuple[str, str]] = []
@@ -284,6 +288,14 @@ def write_kernel(sw: StatementWriter, s: S.For) -> Kernel:
     return kernel
 
 
+def _find_line(sw: StatementWriter, title: str) -> Any:
+    """The user's line of the Func that a kernel computes."""
+    for name, origin in sw.emission.program.origins.items():
+        if title.startswith((f"{name}.s", f"{origin.func}.s")) and origin.where is not None:
+            return origin.where
+    return None
+
+
 def axis_of(loop: S.For) -> int:
     """0, 1, 2 for a loop over blocks or threads in x, y, z."""
     axis = AXES.find(loop.name[-1])
@@ -308,7 +320,7 @@ def _finish(
 ) -> None:
     """The whole function around the lines that were written."""
     language = w.language
-    sharing = _sharing(sw.emission, set(w.touched), s)
+    sharing = find_sharing(sw.emission, set(w.touched), s)
     updated = {n.name for a in iterate(s) if isinstance(a, S.Atomic)
                for n in iterate(a.body) if isinstance(n, S.Store)}
     parameters = []
@@ -327,9 +339,27 @@ def _finish(
     kernel.text = [
         f"/* The loops over blocks of {comment(kernel.title)}. */",
         *language.head(kernel.name, parameters, constant),
-        w.converted, declared, w.lines,
+        *_used_lines([w.converted, declared, w.lines]),
         "}", "",
     ]
 
 
-__all__ = ["INT32", "DeviceUnit", "DeviceWriter", "Kernel", "device_unit", "write_kernel"]
+# A value with a name, which is computed without effects.
+_NAMED: Final = re.compile(r"\s*(?:const \w+|[\w ]+\*(?:\w+ )?const) (\w+) = .*;")
+
+
+def _used_lines(lines: Lines) -> list[str]:
+    """The lines without values that nothing behind them uses, of which compilers warn."""
+    from bayplan.targets.c import flatten_lines
+
+    flat: list[str] = []
+    flatten_lines(lines, flat)
+    used: set[str] = set()
+    kept = []
+    for line in reversed(flat):
+        named = _NAMED.fullmatch(line)
+        if named is not None and named[1] not in used:
+            continue
+        used.update(re.findall(r"\w+", line))
+        kept.append(line)
+    return kept[::-1]

@@ -11,6 +11,7 @@ from bayplan.targets.c_text import break_list
 from bayplan.targets.device_language import (
     CONSTANT,
     GLOBAL,
+    MATHS_FUNCTIONS,
     MATHS_NAMES,
     PRIVATE,
     SHARED,
@@ -69,7 +70,7 @@ class OpenCL(DeviceLanguage):
 
     name = "opencl"
     feature = TargetFeature.OpenCL
-    reserved = _RESERVED
+    reserved = _RESERVED | MATHS_FUNCTIONS
     spaces = {GLOBAL: "__global ", SHARED: "__local ", PRIVATE: "", CONSTANT: "__constant "}
     restrict = "restrict "
     atomics = {

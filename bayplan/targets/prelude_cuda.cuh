@@ -21,6 +21,8 @@ typedef unsigned long long uint64_t;
 #endif
 
 #ifndef BP_EMULATED
+/* Memory of a thread whose values come to nothing. */
+#pragma nv_diag_suppress 550
 #define BP_INLINE __device__ __forceinline__
 /* Memory of a block: of a constant size, or of the size that the launch gives. */
 #define BP_SHARED(type, name, count, alignment) __shared__ __align__(alignment) type name[count]

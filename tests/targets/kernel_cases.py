@@ -223,12 +223,14 @@ def scalars_of_all_types() -> Case:
 def words_of_the_languages() -> Case:
     """Funcs and variables with names that mean something to a device's compiler."""
     names = ["kernel", "half", "threadIdx", "barrier", "float4", "local", "min", "warpSize",
-             "shared_memory", "atomicAdd", "get_local_id", "restrict", "uchar", "popcount"]
+             "shared_memory", "atomicAdd", "get_local_id", "restrict", "uchar", "popcount", "sqrtf", "sqrt",
+             "swap_u8_global", "here", "rint", "erff"]
     body: S.Stmt = S.Store("out", E.Load(INT32, names[-1], i32(0)), thread_id())
     for before, name in reversed(list(zip(names, names[1:]))):
         value = E.Add(E.Load(INT32, before, i32(0)), i32(1))
         bits = build.intrinsic(INT32, "popcount", E.Min(value, i32(1000)))
-        total = E.Add(bits, E.Load(INT32, before, i32(0)))
+        root = E.Call(FLOAT, "sqrt", (E.Cast(FLOAT, bits * bits),), E.CallKind.PURE_EXTERN)
+        total = E.Add(E.Cast(INT32, root), E.Load(INT32, before, i32(0)))
         body = S.Allocate(name, INT32, MemoryType.Register, (i32(1),), build.true(), 0,
                           build.block([S.Store(name, total, i32(0)), body]))
     body = S.Allocate(names[0], INT32, MemoryType.Register, (i32(1),), build.true(), 0,

@@ -108,7 +108,7 @@ class Program:
 
     def __init__(
         self, body: S.Stmt, target: DeviceTarget, scalars: dict[str, Type] | None = None,
-        tables: Any = (),
+        tables: Any = (), scope: dict[str, Binding] | None = None,
     ) -> None:
         arguments = [Argument("scalar", n, t, 0, None, None) for n, t in (scalars or {}).items()]
         program = LoweredProgram("p", target, arguments, body, body, {})
@@ -119,6 +119,7 @@ class Program:
 
         for n, t in (scalars or {}).items():
             self.writer.w.scope[n] = Binding(n, scalar_type(t))
+        self.writer.w.scope.update(scope or {})
         assert isinstance(body, S.For)
         self.kernel: Kernel = write_kernel(self.writer, body)
         assert self.emission.unit.device is not None

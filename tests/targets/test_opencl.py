@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.node import compilation
 from bayplan.ir.types import INT32, Float
+from bayplan.targets.c_writer import Binding, Pieces
 from tests.targets.device_checks import GROUPS, gather
 from tests.targets.kernel_cases import CASES, Case, counted, i32, shared_of_launch, stencil
 from tests.targets.kernels import (
@@ -86,7 +88,6 @@ def maths_case() -> tuple[S.For, dict[str, Any], dict[str, Any]]:
     """Every maths function of every float type on numbers between 0 and 1."""
     from math import erf
 
-    from bayplan.ir import build
     from bayplan.ir.intrinsics import MATHS
 
     assert set(_MATHS) == MATHS
@@ -149,6 +150,26 @@ def test_text() -> None:
         assert dynamic.kernel.dynamic and "__local float *const tile) {" in dynamic.text
         # What threads update together is not restrict.
         assert "__global uint8_t *out_memory" in counted().program(OPENCL).text
+
+
+def test_vectors_of_the_host() -> None:
+    """Lanes of vectors that the host has computed become parameters."""
+    pocl = device("portable")
+    vector, bools = INT32.with_lanes(3), build.true().type.with_lanes(3)
+    scope = {
+        "v": Binding("", "", Pieces(vector, [(0, 2, "v"), (2, 1, "v_last")])),
+        "p": Binding("", "", Pieces(bools, [(0, 3, "p")], 32)),
+        "q": Binding("", "", Pieces(bools, [], 0, "q_lanes")),
+    }
+    with compilation():
+        v, p, q = E.Variable(vector, "v"), E.Variable(bools, "p"), E.Variable(bools, "q")
+        zero = E.Broadcast(i32(0), 3)
+        value = E.Add(E.Select(p, v, zero), E.Select(q, E.Mul(v, v), zero))
+        body = S.Store("out", value, E.Ramp(i32(0), i32(1), 3))
+        program = Program(blocks((1,), stretch((1,), body)), OPENCL, scope=scope)
+        values = {"v": [5, 7], "v_last": 9, "p": [0, -1, -1], "q_lanes": 2}
+        result = pocl.run(program, {"out": np.zeros(3, np.int32)}, values)
+    assert result["out"].tolist() == [25, 7 + 49, 9]
 
 
 @pytest.mark.parametrize("name", ["print", "require"])
