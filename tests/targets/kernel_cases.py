@@ -223,8 +223,8 @@ def scalars_of_all_types() -> Case:
 def words_of_the_languages() -> Case:
     """Funcs and variables with names that mean something to a device's compiler."""
     names = ["kernel", "half", "threadIdx", "barrier", "float4", "local", "min", "warpSize",
-             "shared_memory", "atomicAdd", "get_local_id", "restrict", "uchar", "popcount", "sqrtf", "sqrt",
-             "swap_u8_global", "here", "rint", "erff"]
+             "shared_memory", "atomicAdd", "get_local_id", "restrict", "uchar", "popcount",
+             "sqrtf", "sqrt", "swap_u8_global", "here", "rint", "erff"]
     body: S.Stmt = S.Store("out", E.Load(INT32, names[-1], i32(0)), thread_id())
     for before, name in reversed(list(zip(names, names[1:]))):
         value = E.Add(E.Load(INT32, before, i32(0)), i32(1))

@@ -134,7 +134,8 @@ class Program:
 def _evaluate(e: E.Expr, values: dict[str, Any]) -> int:
     from bayplan.ir.walk import substitute
 
-    given = {n: build.const(INT32, v) for n, v in values.items()}
+    numbers = {n: v for n, v in values.items() if not isinstance(v, list)}
+    given = {n: build.const(INT32, v) for n, v in numbers.items()}
     return int(evaluate(substitute(given, e), {})[0])
 
 
