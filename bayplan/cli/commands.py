@@ -241,14 +241,17 @@ def plan(
 
 @bayplan.command()
 @_JSON
-def doctor(as_json: bool) -> None:
+@click.option("--target", default="", help="A target whose device is wanted, such as opencl.")
+def doctor(as_json: bool, target: str) -> None:
     """Says what this machine has and lacks.
 
-    Ends with exit code 1 when there is no way to run a program.
+    Ends with exit code 1 when there is no way to run a program, or when a device that was asked
+    for is missing: by --target, by HL_TARGET or HL_JIT_TARGET, or by a variable that names a
+    folder of OpenCL's drivers.
     """
     from bayplan.cli.doctor import examine
 
-    raise click.exceptions.Exit(examine(as_json))
+    raise click.exceptions.Exit(examine(as_json, target))
 
 
 def run_command_line(argv: Sequence[str] | None = None) -> int:

@@ -41,25 +41,42 @@ class Finding:
         self.advice = advice
 
 
-def examine(as_json: bool) -> int:
-    """Carries out ``bayplan doctor``; returns the exit code: 1 when nothing can be run."""
+def examine(as_json: bool, target: str = "") -> int:
+    """Carries out ``bayplan doctor``.
+
+    Args:
+        as_json: Print JSON.
+        target: A target whose device is wanted.
+
+    Returns:
+        The exit code: 1 when nothing can be run, or a device that was asked for is missing.
+    """
     findings = [_look_at_python()]
     compilers, runnable = _look_at_compilers()
     findings += compilers
-    findings += [_look_at_cache(), *_look_at_packages(), *_look_at_devices(), *_look_at_settings()]
+    findings += [_look_at_cache(), *_look_at_packages()]
+    asked = _find_asked(target)
+    devices = _look_at_devices(asked, runnable)
+    findings += [*devices, *_look_at_settings()]
+    missing = [finding.subject for finding in devices if finding.state == "broken"]
     if as_json:
         keys = Finding.__slots__
         rows = [{key: getattr(finding, key) for key in keys} for finding in findings]
         show_json({"schema": SCHEMA, "can_run": runnable, "findings": rows})
     else:
         _print_findings(findings, runnable)
-    return 0 if runnable else 1
+        if missing and runnable:
+            print(f"But what was asked for is missing: {', '.join(missing)}.")
+    return 0 if runnable and not missing else 1
 
 
 def _print_findings(findings: list[Finding], runnable: bool) -> None:
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
-        print(f"{finding.state:<8} {finding.subject:<{width}}  {finding.text}")
+        first, *more = finding.text.splitlines() or [""]
+        print(f"{finding.state:<8} {finding.subject:<{width}}  {first}")
+        for line in more:
+            print(f"{'':<8} {'':<{width}}  {line}")
         if finding.advice:
             print(f"{'':<8} {'':<{width}}  -> {finding.advice}")
     print()
@@ -197,6 +214,7 @@ def _look_at_packages() -> list[Finding]:
         ("imageio", True, "pip install imageio"),
         ("halide", False, "pip install halide, to compare with it in the tests"),
         ("ziglang", False, "pip install 'bayplan[zig]', where there is no other C compiler"),
+        ("pyopencl", False, "pip install 'bayplan[opencl]', for a loader of OpenCL"),
         ("scikit-image", False, "pip install 'bayplan[demo]', for the photograph of the demo"),
     ):
         if _is_installed(package):
@@ -207,15 +225,53 @@ def _look_at_packages() -> list[Finding]:
     return findings
 
 
-def _look_at_devices() -> list[Finding]:
-    """Looks for the loader libraries of devices; nothing runs on devices in this version."""
-    from ctypes.util import find_library
+_DEVICES = (
+    (
+        "opencl",
+        "OpenCL",
+        "pip install 'bayplan[opencl]' brings a loader and a device on the CPU; for a GPU install "
+        "its vendor's OpenCL driver (Debian: apt-get install ocl-icd-libopencl1)",
+    ),
+    (
+        "cuda",
+        "CUDA",
+        "install NVIDIA's driver; the target host-cuda-emulated runs the same kernels on the CPU",
+    ),
+)
+# Who sets these wants OpenCL's drivers from there.
+_VENDORS = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "BAYPLAN_OPENCL_LIBRARY")
 
+
+def _find_asked(target: str) -> set[str]:
+    """The kinds of devices that were asked for: by a target, or by naming a folder of drivers."""
+    asked = set()
+    for text in (target, os.environ.get("HL_TARGET", ""), os.environ.get("HL_JIT_TARGET", "")):
+        words = text.split("-")
+        if "emulated" not in words:
+            asked |= {api for api, _, _ in _DEVICES if api in words}
+    if any(os.environ.get(name) for name in _VENDORS):
+        asked.add("opencl")
+    return asked
+
+
+def _look_at_devices(asked: set[str], can_compile: bool) -> list[Finding]:
+    """What the runtime finds when it looks for devices, with all that it looked at."""
+    if not can_compile:
+        state = "broken" if asked else "missing"
+        return [Finding("devices", state, "not looked for: there is no C compiler")]
+    from bayplan.driver.contexts import runtime
+
+    try:
+        devices = runtime().devices
+    except (BayplanError, settings.SettingError, OSError) as error:
+        # The runtime cannot be compiled or loaded; why is told above or below.
+        return [Finding("devices", "broken" if asked else "missing", f"not looked for: {error}")]
     findings = []
-    for subject, library in (("OpenCL loader", "OpenCL"), ("CUDA driver", "cuda")):
-        found = find_library(library)
-        text = f"{found} (not used: programs run on the CPU)" if found else "not found"
-        findings.append(Finding(subject, "ok" if found else "missing", text))
+    for api, title, advice in _DEVICES:
+        found, text = devices.report(api)
+        state = "ok" if found else "broken" if api in asked else "missing"
+        text = text.strip() if found else f"no device\n{text.strip()}"
+        findings.append(Finding(title, state, text, "" if found else advice))
     return findings
 
 

@@ -1,4 +1,4 @@
-"""B03, run: the shared bytes of an inner tile do not grow with a height that is known at the call."""
+"""B03, run: shared bytes of a tile do not grow with a height that is known at the call."""
 
 from __future__ import annotations
 
