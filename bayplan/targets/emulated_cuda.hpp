@@ -101,9 +101,9 @@ class stacks {
   public:
     static constexpr size_t guard = 4096;
 #ifdef BP_EMULATED_ASAN
-    static constexpr size_t bytes = 256 << 10;
+    static constexpr size_t bytes = 1 << 20;
 #else
-    static constexpr size_t bytes = 64 << 10;
+    static constexpr size_t bytes = 256 << 10;
 #endif
 
     char *take() {

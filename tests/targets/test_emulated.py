@@ -12,10 +12,11 @@ import pytest
 from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
+from bayplan.ir.memory import MemoryType
 from bayplan.ir.node import compilation
 from bayplan.ir.types import INT32, Float
 from tests.targets.device_checks import GROUPS, gather
-from tests.targets.kernel_cases import CASES, Case, i32, stencil
+from tests.targets.kernel_cases import CASES, Case, i32, serial, stencil
 from tests.targets.kernels import (
     CUDA,
     Emulation,
@@ -108,6 +109,30 @@ def test_memory_without_values(tmp_path: Path) -> None:
         arrays = {"out": np.zeros(12, np.float32)}
         result = emulation(tmp_path).run(Program(blocks((3,), body), CUDA), arrays)
     assert np.isnan(result["out"]).all()
+
+
+@pytest.mark.parametrize("flags", [["-O0"], SANITIZE], ids=" ".join)
+def test_large_arrays_of_threads(flags: list[str], tmp_path: Path) -> None:
+    """Many threads that wait, each with as many bytes of its own as kernels have."""
+    count = 24
+    with compilation():
+        x, k = thread_id(), E.Variable(INT32, "k")
+        total: E.Expr = i32(0)
+        fills: list[S.Stmt] = []
+        for i in range(count):
+            fills.append(serial("k", 1024, S.Store(f"own{i}", E.Add(k, x), k)))
+            total = E.Add(total, E.Load(INT32, f"own{i}", i32(i)))
+        write = S.Store("tile", E.Add(total, i32(0)), x)
+        inside = build.block([*fills, barrier(), write])
+        for i in range(count):
+            inside = S.Allocate(f"own{i}", INT32, MemoryType.Register, (i32(1024),), build.true(),
+                                0, inside)
+        read = stretch((64,), S.Store("out", E.Load(INT32, "tile", i32(63) - x), x))
+        body = shared("tile", INT32, (64,), build.block([stretch((64,), inside), barrier(), read]))
+        result = emulation(tmp_path, flags).run(
+            Program(blocks((1,), body), CUDA), {"out": np.zeros(64, np.int32)})
+    want = [sum(i + x for i in range(count)) for x in range(63, -1, -1)]
+    assert result["out"].tolist() == want
 
 
 @pytest.mark.parametrize("where", ["tile", "out"])
