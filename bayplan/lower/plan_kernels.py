@@ -6,14 +6,24 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from bayplan import settings
+from bayplan.analysis.purity import is_pure, reads_memory
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.errors import AllocationTooLarge, DeviceLimitError, ErrorSite
 from bayplan.ir.exprs import Call, CallKind, Expr, Variable
 from bayplan.ir.memory import MemoryType
-from bayplan.ir.stmts import Allocate, AssertStmt, For, Free, LetStmt, Stmt
+from bayplan.ir.stmts import (
+    Allocate,
+    AssertStmt,
+    Block,
+    For,
+    Free,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+)
 from bayplan.ir.types import INT64, UInt
-from bayplan.ir.walk import Rewriter, iterate
+from bayplan.ir.walk import Rewriter, free_variables, iterate
 from bayplan.lower.arena_aliases import point_into
 from bayplan.lower.context import Lowering
 from bayplan.lower.names import func_of_storage
@@ -46,26 +56,78 @@ def plan_kernels(stmt: Stmt, lowering: Lowering) -> Stmt:
 
     Order: after free_early; before plan_storage, which shares out what the launches need.
     """
-    result: Stmt = _PlanKernels(lowering)(stmt)
-    return result
+    plan = _PlanKernels(lowering)
+    return plan.bind(plan(stmt))
+
+
+_Sizes = list[tuple[str, Expr] | AssertStmt]
 
 
 class _PlanKernels(Rewriter):
-    """Walks the host's statements."""
+    """Walks the host's statements; sizes move outward, to where plan_storage can use them."""
+
+    memoise = False
 
     def __init__(self, lowering: Lowering) -> None:
         super().__init__()
         self.lowering = lowering
+        # Lets and checks that are to stand around what was just rewritten.
+        self.sizes: _Sizes = []
+
+    def bind(self, stmt: Stmt) -> Stmt:
+        """The statement within the sizes that are waiting."""
+        for item in reversed(self.sizes):
+            if isinstance(item, AssertStmt):
+                stmt = build.block([item, stmt])
+            else:
+                stmt = LetStmt(item[0], item[1], stmt)
+        self.sizes = []
+        return stmt
+
+    def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
+        body = self(node.body)
+        if node.name in _names_of(self.sizes):
+            body = self.bind(body)  # it hides another one
+        elif any(node.name in names_in(item) for item in self.sizes):
+            if is_pure(node.value) and not reads_memory(node.value):
+                self.sizes.insert(0, (node.name, node.value))
+                return body  # type: ignore[no-any-return]
+            body = self.bind(body)
+        return node if body is node.body else LetStmt(node.name, node.value, body)
+
+    def rewrite_IfThenElse(self, node: IfThenElse) -> Stmt:
+        then = self.bind(self(node.then_case))
+        other = None if node.else_case is None else self.bind(self(node.else_case))
+        return IfThenElse(node.condition, then, other)
+
+    def rewrite_Block(self, node: Block) -> Stmt:
+        parts: list[Stmt] = []
+        waiting: _Sizes = []
+        checked = False
+        for part in node.stmts:
+            part = self(part)
+            if checked or not _names_of(self.sizes).isdisjoint(_names_of(waiting)):
+                # What is checked before may be what sizes rely on.
+                part = self.bind(part)
+            waiting += self.sizes
+            self.sizes = []
+            checked = checked or type(part) in (AssertStmt, IfThenElse)
+            parts.append(part)
+        self.sizes = waiting
+        return build.block(parts)
 
     def __call__(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Stmt:
         if not is_kernel(node):
-            return self.rebuild(node)  # type: ignore[no-any-return]
+            body = self.bind(self(node.body))
+            return node.with_children([node.min, node.extent, body])
         planned = _OneKernel(node, self.lowering)
         self.lowering.kernels.append(planned.plan)
-        return planned.run()
+        result = planned.run()
+        self.sizes = planned.before
+        return result if planned.plan.device is not None else self.bind(result)
 
 
 class _OneKernel:
@@ -78,8 +140,9 @@ class _OneKernel:
             tuple([loop.extent for loop in reversed(kernel.threads)]),
         )
         self.temporaries = find_block_temporaries(node)
-        # What is bound and checked before the launch.
-        self.before: list[tuple[str, Expr] | AssertStmt] = []
+        # What is bound and checked before the launch, and what right before it.
+        self.before: _Sizes = []
+        self.check: AssertStmt | None = None
         self.offsets: dict[str, Expr] = {}
         self.bytes: dict[str, Expr] = {}
 
@@ -201,7 +264,7 @@ class _OneKernel:
             f"the device has {{1}}; it holds {', '.join(parts)}",
             self.lowering.where(func),
         )
-        self.before.append(AssertStmt(build.le(total, limit), site, tuple(told)))
+        self.check = AssertStmt(build.le(total, limit), site, tuple(told))
 
     def _known_size(self, name: str) -> Expr:
         """The size of a member as it was bound; of a single one it is the arena's."""
@@ -252,7 +315,7 @@ class _OneKernel:
 
     def _around(self, launch: Stmt) -> Stmt:
         arena = self.plan.device
-        result = launch
+        result = launch if self.check is None else build.block([self.check, launch])
         if arena is not None:
             size = simplify(build.mul(self.kernel.blocks(), self._slice()))
             needed = _any_needed(arena)
@@ -263,12 +326,19 @@ class _OneKernel:
             self.plan.slab = PlannedTemporary(
                 self.slab_name, UInt(8), (size,), 0, needed, MemoryType.GPUGlobal, (0, 0), (),
             )
-        for item in reversed(self.before):
-            if isinstance(item, AssertStmt):
-                result = build.block([item, result])
-            else:
-                result = LetStmt(item[0], item[1], result)
         return result
+
+
+def _names_of(sizes: _Sizes) -> set[str]:
+    """The names that sizes bind."""
+    return {item[0] for item in sizes if not isinstance(item, AssertStmt)}
+
+
+def names_in(item: tuple[str, Expr] | AssertStmt) -> frozenset[str]:
+    """The variables that a size, or a check of it, uses."""
+    if not isinstance(item, AssertStmt):
+        return free_variables(item[1])
+    return free_variables(item.condition).union(*[free_variables(a) for a in item.args])
 
 
 def _any_needed(arena: Arena) -> Expr:

@@ -49,6 +49,8 @@ class Numbers:
         if type(e) is Const:
             return e.value
         key = (scope, e)
+        if loops and _SLOT not in loops and loops.keys().isdisjoint(self.loop_names(e, scope)):
+            loops = {}
         constant = not loops
         if constant and key in self._memo:
             return self._memo[key]

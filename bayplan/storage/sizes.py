@@ -33,6 +33,7 @@ from bayplan.storage.places import Place, outward
 # A size is tried for each iteration of a loop, which takes far longer to run. Where there are more
 # iterations than that, the loop is one over elements and the bound has to do.
 _MOST_ITERATIONS: Final = 1 << 16
+_MOST_FOR_NUMBERS: Final = 1 << 12
 
 
 class SizesOutside:
@@ -209,7 +210,10 @@ def _nest(e: Expr, bound: Expr | None, loops: list[_Searched]) -> Expr:
     for loop in loops:
         if loop.most is not None:
             count = mul(count, cast(INT64, loop.most))
-    few = true() if bound is None else le(count, _MOST_ITERATIONS)
+    # A bound that is a number is a good one in most cases.
+    is_number = bound is not None and constant_value(bound) is not None
+    most = _MOST_FOR_NUMBERS if is_number else _MOST_ITERATIONS
+    few = true() if bound is None else le(count, most)
     for loop in loops:
         extent = select(few, loop.extent, int32(0))
         args = (StringImm(loop.name), loop.low, extent, e)

@@ -125,3 +125,51 @@ def test_chains_and_stages_of_both_sides_are_right(target_text: str) -> None:
         pytest.skip(f"no device for {target}")
     want = np.asarray(evaluate(make_chain(6), [0, 0], [40, 30]))
     np.testing.assert_array_equal(np.asarray(make_chain(6).realize([40, 30], target)), want)
+
+
+def make_windows(n: hl.Param) -> hl.Func:
+    """Three kernels with two global temporaries in each, whose sizes follow from a parameter."""
+    x, y, xi, yi = hl.Var("x"), hl.Var("y"), hl.Var("xi"), hl.Var("yi")
+    previous: hl.Func | None = None
+    for i in range(3):
+        a, b, d = hl.Func(f"a{i}"), hl.Func(f"b{i}"), hl.Func(f"d{i}")
+        a[x, y] = hl.i32(x + y * 7) if previous is None else previous[x, y] % 1000
+        b[x, y] = a[x, y] + a[x + n, y]
+        d[x, y] = b[x, y] + b[x, y + n]
+        d.compute_root().gpu_tile(x, y, xi, yi, 8, 8)
+        for f in (a, b):
+            f.compute_at(d, x).gpu_threads(x, y).store_in(HEAP)
+        previous = d
+    assert previous is not None
+    return previous
+
+
+def test_slices_of_kernels_share_with_what_is_between_kernels() -> None:
+    n = hl.Param(hl.Int(32), "n")
+    n.set(2)
+    report = make_windows(n).storage([32, 24], target=hl.Target("host-opencl"))
+    (call,) = [a for a in report.arenas if not a.kernel]
+    slices = [a for a in report.arenas if a.kernel]
+    assert len(slices) == 3
+    assert all(a.arena == call.name for a in slices)
+    # 10 * 10 and 8 * 10 elements, both alive while the second is made.
+    assert [a.bytes for a in slices] == [4 * (100 + 80)] * 3
+    assert all(a.bytes == a.floor_bytes for a in slices)
+    taken = [(a.offset, a.offset + a.copies * a.stride_bytes) for a in slices]
+    assert max(end for _, end in taken) <= call.bytes == report.device_bytes
+    assert report.device_bytes == report.device_floor_bytes
+    assert report.device_bytes < sum([end - begin for begin, end in taken])
+    assert report.exact
+
+
+@pytest.mark.parametrize("target_text", TARGETS)
+def test_slices_of_kernels_hold_values(target_text: str) -> None:
+    target = hl.Target(target_text)
+    if not hl.host_supports_target_device(target):
+        pytest.skip(f"no device for {target}")
+    n = hl.Param(hl.Int(32), "n")
+    windows = make_windows(n)
+    for value in (0, 2, -3):
+        n.set(value)
+        want = np.asarray(evaluate(windows, [0, 0], [20, 17]))
+        np.testing.assert_array_equal(np.asarray(windows.realize([20, 17], target)), want)
