@@ -127,15 +127,21 @@ def compile_assembly(source: str, name: str, target: Target, output: Path) -> No
         shutil.copyfile(made, output)
 
 
-def weak_runtime_source(*, devices: bool = False) -> str:
-    """The runtime for static libraries, or the part of it that only programs with kernels need.
+def weak_runtime_source(part: str = "host") -> str:
+    """The runtime for static libraries.
+
+    Args:
+        part: "host"; "devices", what programs with kernels need besides; or "all".
 
     Every symbol is weak: two libraries with the runtime link into one program, which then has one
     pool of workers and of memory, and a function of the program's own takes the place of ours.
     """
     from bayplan.runtime import read_device_sources, read_sources
 
-    text = read_device_sources() if devices else read_sources(ahead=True)
+    if part == "devices":
+        text = read_device_sources()
+    else:
+        text = read_sources(ahead=True, devices=part == "all")
     names = sorted(set(re.findall(r"^(?!static|typedef|#)\w[\w *]*?\b(bp_\w+)\([^;{]*\{", text,
                                   re.MULTILINE)))  # fmt: skip
     return "\n".join([*[f"#pragma weak {name}" for name in names], text])
@@ -147,7 +153,7 @@ def compile_runtime(target: Target, output: Path, *, devices: bool = False) -> N
     own = shlex.split(settings.value("CFLAGS"))
     # No instructions beyond the oldest processor's: it is shared by libraries of all targets.
     flags = [*emitted_flags(compiler), "-pthread", *own]
-    source = weak_runtime_source(devices=devices)
+    source = weak_runtime_source("devices" if devices else "host")
     key = make_key(source, "\0".join(flags), compiler.identity())
     kept = cache_folder() / f"{key}.o"
     if not kept.is_file():

@@ -22,6 +22,7 @@ SUFFIXES = {
     "a": ".a",
     "s": ".s",
     "runtime": ".runtime.c",
+    "kernels": ".kernels",
 }
 _OUTPUTS = {
     "c": "c_source",
@@ -31,7 +32,7 @@ _OUTPUTS = {
     "a": "static_library",
     "s": "assembly",
 }
-_TEXTS = ("c", "stmt", "loops", "h", "runtime")
+_TEXTS = ("c", "stmt", "loops", "h", "runtime", "kernels")
 
 
 def emit_program(spec: str, output: Path | None, emit: str, flags: dict[str, Any]) -> None:
@@ -109,9 +110,12 @@ def _arguments(program: Program, order: str | None) -> list[Any] | None:
 def _make_text(program: Program, ahead: Any, kind: str) -> str:
     from bayplan.build.ahead_of_time import weak_runtime_source
     from bayplan.ir.printer import print_node
+    from bayplan.targets.c_device import uses_device
 
     if kind == "runtime":
-        text = weak_runtime_source()
+        text = weak_runtime_source("all" if uses_device(ahead.emission) else "host")
+    elif kind == "kernels":
+        text = ahead.emission.device_source
     elif kind == "c":
         text = ahead.emission.source
     elif kind == "h":
@@ -132,7 +136,7 @@ def _write_files(program: Program, ahead: Any, paths: dict[str, Path]) -> None:
         except OSError as error:
             raise CommandError(f"{path}: cannot be written: {error.strerror}", 1) from error
     ahead.write({OutputFileType[_OUTPUTS[k]]: p for k, p in paths.items() if k in _OUTPUTS})
-    for kind in ("loops", "runtime"):
+    for kind in ("loops", "runtime", "kernels"):
         if kind in paths:
             paths[kind].write_text(_make_text(program, ahead, kind), "utf-8")
 

@@ -15,6 +15,7 @@ from bayplan.ir.node import compilation
 from bayplan.language import changes
 from bayplan.language.fingerprint import fingerprint
 from bayplan.language.function import Function
+from bayplan.language.target_names import TargetFeature
 from bayplan.lower.pipeline import lower
 from bayplan.lower.program import Argument, LoweredProgram
 from bayplan.runtime.binding import BP_CANCELLED, BP_OUT_OF_MEMORY, Context
@@ -175,6 +176,34 @@ def default_target() -> Any:
     from bayplan.language.target import get_jit_target_from_environment
 
     return get_jit_target_from_environment()
+
+
+def any_target(functions: Sequence[Function]) -> Any:
+    """A target that a pipeline can be lowered for: this machine's, with a device if need be.
+
+    For questions whose answer is the same for all targets.
+    """
+    from bayplan.language.target_names import DeviceAPI
+    from bayplan.lower.build_environment import build_environment
+
+    target = default_target()
+    if target.device_api() is not DeviceAPI.None_:
+        return target
+    with compilation():
+        environment = build_environment(functions).values()
+    devices = {
+        dim.device
+        for function in environment
+        if function.init is not None
+        for definition in function.stages()
+        for dim in definition.schedule.dims
+        if dim.kind.is_gpu
+    }
+    if not devices:
+        return target
+    if DeviceAPI.OpenCL in devices:
+        return target.with_feature(TargetFeature.OpenCL)
+    return target.with_emulation()
 
 
 def check_defined(functions: Sequence[Function]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bayplan.driver.compile import check_defined, compile_pipeline, default_target
+from bayplan.driver.compile import any_target, check_defined, compile_pipeline, default_target
 from bayplan.ir.node import compilation
 from bayplan.language.function import Function
 from bayplan.lower.program import Argument
@@ -45,5 +45,5 @@ def loop_nest_text(functions: Sequence[Function]) -> str:
 def infer_arguments(functions: Sequence[Function]) -> list[Argument]:
     """The inputs that a call of the pipeline needs, in order of name."""
     check_defined(functions)
-    arguments = compile_pipeline(functions).arguments
+    arguments = compile_pipeline(functions, any_target(functions)).arguments
     return [a for a in arguments if a.kind != "output_buffer"]
