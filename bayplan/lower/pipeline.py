@@ -87,6 +87,8 @@ BEFORE_READABLE: Final = (
     "merge_equal_lets",
     "simplify_program",
     "trim_no_ops",
+    # Order: on simplified indices; before all that reads indices of kernels.
+    "shorten_kernel_indices",
     "choose_storage",
     # Order: as choose_storage, which leaves kernels alone; before hoist_invariants, which could
     # take lets that sizes follow from to other places.
