@@ -289,8 +289,12 @@ class _OneKernel:
             return body
         if arena.name == arena.temporaries[0].name:
             node = shared[0].node
+            first, *others = node.extents
+            if arena.placement is not None:
+                # What is not needed takes no bytes of the launch.
+                first = build.select(node.condition, first, 0)
             return Allocate(
-                node.name, node.type, MemoryType.GPUShared, node.extents, node.condition,
+                node.name, node.type, MemoryType.GPUShared, (first, *others), node.condition,
                 node.padding, body, arena.alignment,
             )
         return Allocate(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bayplan.ir.exprs import Load
+from bayplan.ir.exprs import Call, Load
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import Store
 
 _NONE: Final[frozenset[str]] = frozenset()
+_COPIES: Final = frozenset(["device_copy_in", "device_copy_out"])
 
 
 class StorageUses:
@@ -18,7 +19,7 @@ class StorageUses:
         self._known: dict[Node, frozenset[str]] = {}
 
     def of(self, node: Any) -> frozenset[str]:
-        """The names that loads and stores in the node have."""
+        """The names that loads and stores, and copies to and from a device, in the node have."""
         found = self._known.get(node)
         if found is None:
             found = _NONE
@@ -28,5 +29,7 @@ class StorageUses:
                     found = found | inner
             if type(node) in (Load, Store) and node.name not in found:
                 found = found | {node.name}
+            elif type(node) is Call and node.name in _COPIES:
+                found = found | {node.args[0].value}
             self._known[node] = found
         return found

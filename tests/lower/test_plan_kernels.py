@@ -9,15 +9,16 @@ import pytest
 
 from bayplan.analysis.evaluate import evaluate
 from bayplan.ir.build import block, int32, true, var
-from bayplan.ir.exprs import Expr
+from bayplan.ir.exprs import Expr, Load, Variable
 from bayplan.ir.memory import MemoryType
-from bayplan.ir.stmts import Allocate, For, Stmt
-from bayplan.ir.types import INT32, Float, Type, UInt
+from bayplan.ir.stmts import Allocate, For, Stmt, Store
+from bayplan.ir.types import BOOL, INT32, Float, Type, UInt
 from bayplan.ir.walk import iterate
 from bayplan.lower.context import Lowering
 from bayplan.lower.place_kernel_storage import place_kernel_storage
 from bayplan.lower.plan_kernels import plan_kernels
-from bayplan.storage.plan import KernelPlan
+from bayplan.storage.plan import KernelPlan, PlannedTemporary
+from bayplan.storage.read_plan import measure_floor
 from tests.lower.build_statements import lowering
 from tests.storage.kernels import X, kernel, load, serial, store, threads
 
@@ -317,3 +318,79 @@ def test_a_pyramid_takes_its_floor(kind: MemoryType, growing: bool) -> None:
     sizes = [n * types[i % 3].bytes() for i, n in enumerate(elements)]
     floor = max([a + b for a, b in zip(sizes, sizes[1:], strict=False)])
     assert arena.bytes == floor
+
+
+def test_what_is_read_in_vectors_is_aligned_for_them() -> None:
+    from bayplan.ir.build import ramp
+
+    u8 = UInt(8)
+    wide = store("w", ramp(X * 4, 1, 4), Load(u8.with_lanes(4), "b", ramp(X * 4, 1, 4)))
+    body = block(
+        [
+            threads(store("a", X, load("in", X, u8)), 3),
+            threads(store("b", X, load("a", X, u8)), 8),
+            threads(wide, 2),
+            threads(store("out", X, load("w", X, u8)), 8),
+            threads(store("out", X, load("a", X, u8)), 3),
+        ]
+    )
+    for name, count in (("w", 8), ("b", 8), ("a", 3)):
+        body = temporary(name, count, body, u8)
+    stmt, found, _ = plan(kernel(body))
+    places = offsets(found)
+    assert places["b"] % 16 == places["w"] % 16 == 0
+    assert places["a"] % 16 in (8, 9, 10, 11, 12, 13)
+    made = allocations(stmt)
+    assert (made["a"].alignment, made["b"].alignment, made["w"].alignment) == (1, 16, 16)
+
+
+def test_what_is_not_needed_takes_no_bytes() -> None:
+    needed = Variable(BOOL, "needed")
+
+    def one(name: str, inner: Stmt) -> Allocate:
+        return Allocate(name, INT32, SHARED, (var("n"),), needed, 0, inner)
+
+    stages = block([stage("a", "in"), stage("b", "a"), stage("out", "a", "b")])
+    for body in (one("a", one("b", stages)), one("a", block([stage("a", "in"), stage("o", "a")]))):
+        stmt, found, _ = plan(kernel(body))
+        assert found.shared is not None
+        (own,) = [s for s in allocations(stmt).values() if s.address is None]
+        if own.name == "a":
+            assert evaluate(own.extents[0], {"n": 100, "needed": 1}) == 100
+            assert evaluate(own.extents[0], {"n": 100, "needed": 0}) == 0
+        for is_needed, bytes in ((1, 400), (0, 0)):
+            sizes = [
+                bytes_of(m, {"n": 100, "needed": is_needed}) for m in found.shared.temporaries
+            ]
+            assert sizes == [bytes] * len(sizes)
+
+
+def bytes_of(member: PlannedTemporary, values: dict[str, int]) -> int:
+    from bayplan.storage.read_plan import size_in_call
+
+    return size_in_call(member, values)
+
+
+def test_camera_pipe_names_every_func_and_takes_its_floor() -> None:
+    import bayplan as hl
+    from apps import camera_pipe
+    from bayplan.ir.node import compilation
+    from bayplan.lower.pipeline import lower
+
+    app = camera_pipe.build(hl, gpu=True)
+    with compilation():
+        program = lower(app.output._final_functions(), hl.Target("host-opencl"), "camera_pipe")
+        assert program.plan is not None
+        (planned,) = [k for k in program.plan.kernels if k.shared is not None]
+        arena = planned.shared
+        assert arena is not None
+        sizes = [bytes_of(m, {}) for m in arena.temporaries]
+        assert len(sizes) == 7
+        assert arena.bytes == measure_floor(arena.temporaries, sizes) < sum(sizes)
+        named = {n.name for n in iterate(program.readable) if isinstance(n, Load | Store)}
+        members = {m.name for m in arena.temporaries}
+        assert members <= named
+        funcs = {name.partition("$")[0] for name in members}
+        assert funcs == {"denoised", "deinterleaved", "g_b", "g_r", "demosaiced", "corrected",
+                         "curved"}  # fmt: skip
+        assert not any("alloc" in name for name in named)
