@@ -58,6 +58,8 @@ class DeviceLanguage:
     spaces: ClassVar[dict[str, str]]
     restrict: ClassVar[str]
     atomics: ClassVar[dict[tuple[str, str, int], str]]
+    # Whether an iteration must not end with a wait that only some iterations do.
+    waits_in_every_iteration: ClassVar[bool] = False
 
     def prelude(self, unit: DeviceUnit, text: str) -> str:
         """What stands before the helpers and kernels whose text is given."""

@@ -151,6 +151,8 @@ class KernelWriter(StatementWriter):
             w.line(f"for (int32_t {name} = {low}; {name} < {end_text}; {name}++) {{")
             w.depth += 1
         self.write(s.body)
+        if w.language.waits_in_every_iteration and _last_wait(s.body) == _SOMETIMES:
+            w.line(w.language.barrier(1))
         w.depth -= 1
         w.line("}")
         w.scope = scope
@@ -255,6 +257,29 @@ class KernelWriter(StatementWriter):
 
     def nothing(self, s: Any) -> None:
         pass
+
+
+_SOMETIMES: Final = 1
+_ALWAYS: Final = 2
+
+
+def _last_wait(s: Any) -> int:
+    """Whether the last barrier of uniform code is passed always, or depends on a branch; 0: none.
+
+    So does one in a loop that may have no iterations.
+    """
+    if isinstance(s, S.Evaluate):
+        value = s.value
+        is_barrier = isinstance(value, E.Call) and value.is_intrinsic("gpu_thread_barrier")
+        return _ALWAYS if is_barrier else 0
+    if isinstance(s, S.For) and s.kind is not ForKind.Serial:
+        return 0
+    for child in reversed(s.children()):
+        found = _last_wait(child) if isinstance(child, S.Stmt) else 0
+        if found:
+            may_be_empty = isinstance(s, S.For) and (build.constant_value(s.extent) or 0) < 1
+            return _SOMETIMES if may_be_empty or isinstance(s, S.IfThenElse) else found
+    return 0
 
 
 def _zero(t: Type) -> E.Expr:

@@ -73,6 +73,8 @@ class OpenCL(DeviceLanguage):
     reserved = _RESERVED | MATHS_FUNCTIONS
     spaces = {GLOBAL: "__global ", SHARED: "__local ", PRIVATE: "", CONSTANT: "__constant "}
     restrict = "restrict "
+    # PoCL, which makes loops of the threads between barriers, never leaves such a loop otherwise.
+    waits_in_every_iteration = True
     atomics = {
         (operation, kind, 32): f"atomic_{operation}"
         for operation in ("add", "sub", "min", "max", "and", "or", "xor")
