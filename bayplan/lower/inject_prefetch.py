@@ -23,7 +23,8 @@ def inject_prefetch(stmt: Stmt, lowering: Lowering) -> Stmt:
 
     Order: after fold_storage, so that the storage that is left is known.
     """
-    return _InjectPrefetch(lowering)(stmt)
+    result: Stmt = _InjectPrefetch(lowering)(stmt)
+    return result
 
 
 class _InjectPrefetch(Rewriter):
@@ -52,14 +53,14 @@ class _InjectPrefetch(Rewriter):
     def rewrite_For(self, node: For) -> Stmt:
         saved = self._in_kernel
         self._in_kernel = saved or node.kind.is_gpu
-        body = self(node.body)
+        body: Stmt = self(node.body)
         self._in_kernel = saved
         if body is node.body:
             return node
         return For(node.name, node.min, node.extent, node.kind, node.partition, body)
 
     def rewrite_Prefetch(self, node: Prefetch) -> Stmt:
-        body = self(node.body)
+        body: Stmt = self(node.body)
         if self._in_kernel:
             # Blocks and threads hide what memory takes.
             return body

@@ -85,7 +85,9 @@ def dim_of_loop(loop: str, lowering: Lowering) -> Dim | None:
     if stage <= len(function.updates):
         prefix = f"{func}.s{stage}."
         for dim in function.definition(stage).schedule.dims:
-            if loop == prefix + dim.var:
+            # Loops that stages share are named after those of one of them.
+            stem, _, name = f"{prefix}{dim.var}".rpartition(".")
+            if loop in (f"{stem}.{name}", f"{stem}.fused.{name}"):
                 return dim
     return None
 

@@ -36,6 +36,36 @@ def case(error: str, code: str, says: list[str], text: str) -> Case:
 
 
 CASES = {
+    "loops of a GPU for a target without one": case(
+        "ScheduleError",
+        "BP-S001",
+        ["loop over xi of f", "gpu_thread", "has no GPU"],
+        """
+f[x] = x
+f.gpu_tile(x, xi, 8)  #!
+f.realize([16])
+""",
+    ),
+    "threads that are in no block": case(
+        "ScheduleError",
+        "BP-S001",
+        ["loop over threads x of f", "in no loop over blocks"],
+        """
+f[x] = x
+f.gpu_threads(x)  #!
+f.realize([16], hl.Target("cuda-emulated"))
+""",
+    ),
+    "more threads than devices run": case(
+        "ScheduleError",
+        "BP-S001",
+        ["64 * 32 = 2048 threads", "1024"],
+        """
+f[x, y] = x
+f.gpu_tile(x, y, xi, yi, 64, 32)  #!
+f.realize([64, 64], hl.Target("cuda-emulated"))
+""",
+    ),
     "wrong element type of an input": case(
         "BufferError",
         "BP-B001",

@@ -72,6 +72,22 @@ def test_forms(text: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert "gpu_" in ours
 
 
+def test_loops_that_stages_share(capfd: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for module in (hl, halide):
+        x, y, xi = [module.Var(name) for name in ("x", "y", "xi")]
+        f, g, h = [module.Func(name) for name in "fgh"]
+        f[x, y] = x + y
+        g[x, y] = x * y
+        h[x, y] = f[x, y] + g[x, y]
+        h.gpu_tile(x, xi, 8)
+        f.compute_at(h, x).gpu_threads(x)
+        g.compute_at(h, x).gpu_threads(x).compute_with(f, x)
+        h.print_loop_nest()
+        texts.append("".join(capfd.readouterr()))
+    assert texts[0] == texts[1] and "fused.x" in texts[0], texts
+
+
 def _plain(text: str) -> str:
     """The text in which generated names have no numbers."""
     import re
