@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bayplan.runtime.binding import Runtime
 
 # What modules point at stays: libraries of emulated kernels, and texts of PTX.
-_kept: list[ctypes.CDLL | bytes] = []
+_kept: list[ctypes.CDLL | ctypes.Array[ctypes.c_char]] = []
 
 
 def emulation_text(source: str, key: str) -> str:
@@ -51,7 +51,7 @@ def load_kernels(program: LoadedProgram, runtime: Runtime, count: int) -> None:
         module.binary_bytes = count
         _kept.append(library)
     elif api == "cuda" and find_nvcc() is not None and devices.library.bp_cuda_needs_binary():
-        text = compile_ptx(source, program.name) + b"\0"
-        module.binary = ctypes.cast(text, ctypes.c_void_p).value
+        text = ctypes.create_string_buffer(compile_ptx(source, program.name))
+        module.binary = ctypes.addressof(text)
         module.binary_bytes = len(text)
         _kept.append(text)

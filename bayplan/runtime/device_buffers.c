@@ -153,6 +153,21 @@ int32_t bp_buffer_to_device(bp_device *d, bp_buffer *b, const char **why) {
 
 static __thread const char *last_message = "";
 
+/* Makes memory of somebody else's the twin of a buffer; the record of it is the caller's. */
+void bp_lend_twin(bp_buffer *buffer, bp_device *d, bp_twin *record, uint64_t base,
+                  uint64_t offset) {
+    uint64_t below, bytes = find_span(buffer, &below);
+    memset(record, 0, sizeof *record);
+    record->at.base = base;
+    record->at.offset = offset - below;
+    record->at.device = d;
+    record->bytes = bytes;
+    record->borrowed = 1;
+    buffer->device = (uint64_t)(uintptr_t)record;
+    buffer->device_interface = d;
+    buffer->flags |= BP_DEVICE_DIRTY;
+}
+
 const char *bp_device_message(void) { return last_message; }
 
 int32_t bp_copy_to_host(bp_buffer *buffer) {
@@ -183,6 +198,13 @@ int32_t bp_device_malloc(bp_device *d, bp_buffer *buffer) {
 }
 
 int32_t bp_device_wait(bp_device *d) { return d->synchronize(d, &last_message); }
+
+/* Waits for a stream of somebody else's on a CUDA device; others have none. */
+int32_t bp_cuda_wait_for_stream(bp_device *base, uint64_t stream) {
+    bp_rt_device *d = (bp_rt_device *)base;
+    if (strcmp(base->api, "cuda") != 0) return 0;
+    return d->driver->synchronize(d, (void *)(uintptr_t)stream, &last_message);
+}
 
 int32_t bp_device_sync(bp_buffer *buffer) {
     bp_device *d = (bp_device *)(uintptr_t)buffer->device_interface;

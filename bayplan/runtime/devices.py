@@ -146,6 +146,11 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "bp_device_sync": (ctypes.c_int32, [_POINTER]),
     "bp_device_free": (None, [_POINTER]),
     "bp_device_message": (ctypes.c_char_p, []),
+    "bp_cuda_wait_for_stream": (ctypes.c_int32, [_POINTER, ctypes.c_uint64]),
+    "bp_opencl_adopt": (_POINTER, [_POINTER, _POINTER, _POINTER, _WHY]),
+    "bp_lend_twin": (
+        None, [_POINTER, _POINTER, _POINTER, ctypes.c_uint64, ctypes.c_uint64]
+    ),
 }
 
 
@@ -195,6 +200,23 @@ class Devices:
             raise OutOfMemory("there is no memory for an emulated device")
         return Device(self, pointer, owned=True)
 
+    def adopt_opencl(self, context: int, device: int, queue: int) -> Device:
+        """A device over a context and an in-order queue of others.
+
+        Args:
+            context: the `cl_context`.
+            device: the `cl_device_id`.
+            queue: the `cl_command_queue`, in which all commands are put.
+
+        Raises:
+            NoDevice: there is no loader.
+        """
+        why = ctypes.c_char_p()
+        pointer = self.library.bp_opencl_adopt(context, device, queue, ctypes.byref(why))
+        if not pointer:
+            raise NoDevice((why.value or b"").decode(errors="replace"))
+        return Device(self, pointer, owned=True)
+
     def report(self, api: str) -> tuple[bool, str]:
         """Whether there is a device of the kind, and what was found where."""
         text = ctypes.c_char_p()
@@ -206,6 +228,19 @@ class Devices:
     def message(self) -> str:
         """What the last failed function for buffers had to say."""
         return (self.library.bp_device_message() or b"").decode(errors="replace")
+
+
+class TwinRecord(ctypes.Structure):
+    """`bp_twin`: memory on a device that a buffer's elements are in too."""
+
+    _fields_ = [
+        ("base", ctypes.c_uint64),
+        ("offset", ctypes.c_uint64),
+        ("block", ctypes.c_void_p),
+        ("device", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("borrowed", ctypes.c_int32),
+    ]
 
 
 class Device:
@@ -279,12 +314,21 @@ class Device:
         if self._library.bp_device_wait(self.pointer) < 0:
             raise DeviceError(self.devices.message())
 
+    def synchronize_stream(self, stream: int) -> None:
+        """Waits for all commands on a stream of a CUDA device (2: the thread's own default one).
+
+        Raises:
+            DeviceError: one of them failed.
+        """
+        if self._library.bp_cuda_wait_for_stream(self.pointer, stream) < 0:
+            raise DeviceError(self.devices.message())
+
     def waiting(self) -> int:
         """Commands that wait in the queue of an emulated device that runs late."""
         return int(self._library.bp_emulated_waiting(self.pointer))
 
     def close(self) -> None:
-        """Gives an emulated device of its own back; its buffers must be gone."""
+        """Gives a device that is not the process's own back; its buffers must be gone."""
         if self._owned and self.pointer:
             self._library.bp_device_close(self.pointer)
             self.pointer = 0
@@ -305,8 +349,8 @@ def _folder_of(package: str) -> Path | None:
 def find_opencl_loaders() -> list[Path]:
     """OpenCL loaders inside Python packages.
 
-    That of pyopencl's wheel finds the drivers of other wheels by the variable PYOPENCL_HOME, without
-    which it crashes; it is set here as pyopencl does.
+    That of pyopencl's wheel finds the drivers of other wheels by the variable PYOPENCL_HOME, and
+    crashes without it; it is set here as pyopencl does.
     """
     folder = _folder_of("pyopencl")
     if folder is None:

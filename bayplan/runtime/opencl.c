@@ -352,3 +352,36 @@ bp_rt_device *bp_open_opencl(const char **why) {
     free(title);
     return NULL;
 }
+
+/* A device over a queue of somebody else's, whose commands ours stay in order with; the caller closes
+ * it. NULL, and why. */
+bp_device *bp_opencl_adopt(void *context, void *device, void *queue, const char **why) {
+    bp_text report = {0};
+    bp_opencl_choice choice;
+    char name[256];
+    opencl *o = NULL;
+    char *title = NULL;
+    bp_rt_device *d = NULL;
+    *why = "there is no memory";
+    if (!bp_choose_opencl(&choice, &report)) {
+        *why = bp_why("no OpenCL loader\n%s", report.text ? report.text : "");
+    } else {
+        bp_opencl_device_text(choice.cl, device, name);
+        o = calloc(1, sizeof *o);
+        title = strdup(name);
+    }
+    free(report.text);
+    if (o && title) {
+        *o = (opencl){choice.cl, device, context, queue};
+        const bp_device_limits limits = opencl_read_limits(o->cl, o->device);
+        d = bp_new_device(&opencl_driver, o, "opencl", title, &limits, 0);
+    }
+    if (d) {
+        o->cl->clRetainContext(o->context);
+        o->cl->clRetainCommandQueue(o->queue);
+        return &d->base;
+    }
+    free(o);
+    free(title);
+    return NULL;
+}

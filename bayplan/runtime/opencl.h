@@ -50,8 +50,10 @@ enum {
     F(clGetDeviceInfo, cl_int, (cl_device_id, cl_uint, size_t, void *, size_t *))                  \
     F(clCreateContext, cl_context,                                                                 \
       (const intptr_t *, cl_uint, const cl_device_id *, void *, void *, cl_int *))                 \
+    F(clRetainContext, cl_int, (cl_context))                                                       \
     F(clReleaseContext, cl_int, (cl_context))                                                      \
     F(clCreateCommandQueue, cl_command_queue, (cl_context, cl_device_id, cl_bitfield, cl_int *))   \
+    F(clRetainCommandQueue, cl_int, (cl_command_queue))                                            \
     F(clReleaseCommandQueue, cl_int, (cl_command_queue))                                           \
     F(clCreateBuffer, cl_mem, (cl_context, cl_bitfield, size_t, void *, cl_int *))                 \
     F(clReleaseMemObject, cl_int, (cl_mem))                                                        \
