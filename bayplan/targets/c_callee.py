@@ -9,7 +9,7 @@ from bayplan.ir.types import Type
 from bayplan.targets.c_names import sanitise, scalar_type
 from bayplan.targets.c_stmts import StatementWriter
 from bayplan.targets.c_storage import function_body
-from bayplan.targets.c_text import ATOM, Text, comment
+from bayplan.targets.c_text import ADD, ATOM, Text, binary, comment
 from bayplan.targets.c_writer import Binding, Unit, Writer
 
 if TYPE_CHECKING:
@@ -121,9 +121,10 @@ def largest_over(w: Writer, e: E.Call) -> Text:
     """The largest value over a loop, by trying all of its iterations."""
     loop, low, extent, value = e.args
     assert isinstance(loop, E.StringImm)
-    first, count = w.scalar(low)[0], w.scalar(extent)[0]
+    begin = w.scalar(low)
+    first = begin[0]
     c_type = scalar_type(e.type)
-    best, end = w.temp(), w.local("int32_t", f"{first} + {count}")[0]
+    best, end = w.temp(), w.local("int32_t", binary("+", ADD, begin, w.scalar(extent))[0])[0]
     w.line(f"{c_type} {best} = 0;")
     scope, memo = dict(w.scope), dict(w.memo)
     name = w.declare(loop.value, "int32_t")
