@@ -28,10 +28,11 @@ class Site:
         has_slots: whoever runs them has storage of its own.
     """
 
-    __slots__ = ("has_slots", "is_parallel", "level")
+    __slots__ = ("has_slots", "is_parallel", "kind", "level")
 
     def __init__(self, level: LoopLevel, kind: ForKind) -> None:
         self.level = level
+        self.kind = kind
         self.is_parallel = kind not in _ORDERED
         self.has_slots = kind is ForKind.Parallel
 
@@ -188,8 +189,8 @@ def check_levels(
     for site in sites[store + 1 : compute + 1] if compute >= 0 else []:
         if site.is_parallel:
             races.append(
-                f"the iterations of the parallel or vectorized loop {site.level} would share the "
-                f"storage of {function.name}: it is computed inside that loop and stored outside"
+                f"the iterations of the {site.kind.value} loop {site.level} would share the storage "
+                f"of {function.name}: it is computed inside that loop and stored outside"
             )
     for site in sites[hoist + 1 : compute + 1] if compute >= 0 and not races else []:
         if site.is_parallel and not site.has_slots:
