@@ -28,6 +28,7 @@ from bayplan.lower.arena_aliases import arenas_by_loop, point_into
 from bayplan.lower.context import Lowering
 from bayplan.lower.guard_temporaries import is_sanitized
 from bayplan.lower.names import func_of_storage
+from bayplan.lower.place_device_memory import has_device
 from bayplan.lower.stored_once import is_stored_once
 from bayplan.storage.find_in_output import Output
 from bayplan.storage.kernels import ON_DEVICE
@@ -100,10 +101,13 @@ def _plan_device(
 def _find_outputs(lowering: Lowering) -> list[Output]:
     """The outputs in whose bytes temporaries may live.
 
-    None with guards. None in a pipeline that others call, whose workspace is then known without
-    the strides of its output.
+    None with guards, and none where buffers may be newer on a device. None in a pipeline that
+    others call, whose workspace is then known without the strides of its output.
     """
     if is_sanitized(lowering.target) or lowering.regions is not None:
+        return []
+    if has_device(lowering) or lowering.kernels:
+        # Copies from and to a device touch the output's bytes too.
         return []
     if any(_leaves_elements(function) for function in lowering.env.values()):
         # The output would keep the temporary's elements where it is not stored.
