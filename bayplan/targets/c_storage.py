@@ -23,7 +23,7 @@ from bayplan.ir.types import INT64
 from bayplan.language.target_names import TargetFeature
 from bayplan.targets.c_names import memory_type
 from bayplan.targets.c_sanitize import end_lives, guarded_place, life_declarations
-from bayplan.targets.c_text import LOGIC, Text, comment, string_literal, wrap
+from bayplan.targets.c_text import ADD, LOGIC, Text, comment, string_literal, wrap
 from bayplan.targets.c_writer import Lines, Writer
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
     c_type = memory_type(s.type)
     w.begin_statement(*s.address.args[:-2], offset)
     in_output = _in_output(w, s.address)
-    text = w.scalar(offset)[0]
+    text = wrap(w.scalar(offset), ADD)
     name = w.declare(s.name, f"{c_type} *", short=False)
     base = f"(char *){found.text}" if found.c_type != "char *" else found.text
     place = guarded_place(sw, s, base if text in ("0", "INT64_C(0)") else f"{base} + {text}")

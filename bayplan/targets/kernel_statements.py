@@ -15,6 +15,7 @@ from bayplan.ir.walk import iterate
 from bayplan.targets.c_names import memory_type, scalar_type
 from bayplan.targets.c_stmts import StatementWriter
 from bayplan.targets.c_storage import _describe
+from bayplan.targets.c_text import ADD, wrap
 from bayplan.targets.c_writer import Binding, Lines, Pieces
 from bayplan.targets.device_atomics import write_atomic, write_try
 from bayplan.targets.device_language import PRIVATE, SHARED, STATIC_SHARED_BYTES
@@ -246,7 +247,7 @@ class KernelWriter(StatementWriter):
             raise InternalError(f"the arena {arena.name} of {s.name} is not allocated around it")
         w.begin_statement(offset)
         constant = build.constant_value(offset)
-        text = w.scalar(offset)[0] if constant is None else str(int(constant))
+        text = wrap(w.scalar(offset), ADD) if constant is None else str(int(constant))
         w.spaces[s.name] = w.spaces[arena.name]
         self.arenas[s.name] = arena.name
         c_type = w.pointer_type(s.name, memory_type(s.type))
