@@ -173,3 +173,20 @@ def test_slices_of_kernels_hold_values(target_text: str) -> None:
         n.set(value)
         want = np.asarray(evaluate(windows, [0, 0], [20, 17]))
         np.testing.assert_array_equal(np.asarray(windows.realize([20, 17], target)), want)
+
+
+def test_no_temporary_lives_in_an_output_with_bytes_on_a_device() -> None:
+    x = hl.Var("x")
+
+    def program() -> hl.Func:
+        made, out = hl.Func("made"), hl.Func("out")
+        made[x] = x * 3
+        out[x] = made[x] + 1
+        made.compute_root()
+        return out
+
+    on_host = program().storage([40])
+    assert on_host["made"].arena.startswith("out")
+    # Bytes that are copied from the device would be the temporary's.
+    report = program().storage([40], target=hl.Target("host-opencl"))
+    assert report["made"].arena == report["made"].name
