@@ -64,6 +64,10 @@ def _rebuild(part: Part, fences: dict[int, int]) -> Stmt:
 class _Missing(Exception):
     """A hazard that no barrier covers, at a place where none is to be added."""
 
+    def __init__(self, kinds: int) -> None:
+        super().__init__()
+        self.kinds = kinds
+
 
 class _Placing:
     def __init__(self, kernel: KernelSteps) -> None:
@@ -77,6 +81,8 @@ class _Placing:
         # The kind of memory whose fences are looked for; 0: any.
         self.kind = 0
         self.found: dict[int, int] = {}
+        # Kinds of the hazards that barriers were added for.
+        self.causes: dict[int, int] = {}
 
     def _note_depths(self, part: Part, depth: int) -> None:
         self.depths[part.number] = depth
@@ -109,6 +115,10 @@ class _Placing:
         self._run(self.kernel.top, {})
         return frozenset(self.barriers)
 
+    def _add(self, part: Part, kinds: int) -> None:
+        self.barriers.add(part.number)
+        self.causes[part.number] = self.causes.get(part.number, 0) | kinds
+
     def thin_out(self, barriers: frozenset[int]) -> frozenset[int]:
         """Those of the barriers without which a hazard is open."""
         for place in sorted(barriers):
@@ -129,7 +139,7 @@ class _Placing:
     def fences(self, barriers: frozenset[int]) -> dict[int, int]:
         """The kinds of memory that each barrier has to cover."""
         self.barriers, self.adding = set(barriers), False
-        self.found = dict.fromkeys(barriers, 0)
+        self.found = {b: self.causes.get(b, 0) for b in barriers}
         for self.kind in (SHARED, GLOBAL):
             before: dict[int, int] = {}
             while before != self.found:
@@ -171,8 +181,8 @@ class _Placing:
                         self.found[barrier] |= self.kind
             elif kinds:
                 if not self.adding:
-                    raise _Missing
-                self.barriers.add(part.number)
+                    raise _Missing(kinds)
+                self._add(part, kinds)
                 state = {}
                 break
         return {**state, (step.number, NEVER): _NONE}
@@ -185,8 +195,8 @@ class _Placing:
             self.adding = False
             try:
                 self._iterate(part, body, state)
-            except _Missing:
-                self.barriers.add(part.number)
+            except _Missing as missing:
+                self._add(part, missing.kinds)
                 state = {}
             self.adding = True
         after = self._iterate(part, body, state)

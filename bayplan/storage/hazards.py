@@ -10,7 +10,7 @@ a number are, the sum is large enough unless the threads are the same.
 from __future__ import annotations
 
 from math import gcd
-from typing import Final
+from typing import Any, Final
 
 from bayplan.analysis.eliminate import is_non_negative
 from bayplan.analysis.facts import Facts
@@ -29,6 +29,8 @@ from bayplan.storage.polynomials import (
     total,
 )
 
+_MOST_PROOFS: Final = 600
+
 NEVER: Final = 1 << 20
 """No loop is in another iteration."""
 
@@ -41,6 +43,7 @@ class Hazards:
 
     def __init__(self, kernel: KernelSteps) -> None:
         self.kernel = kernel
+        self.proofs = _Proofs()
         self._known: dict[tuple[int, int, int], int] = {}
 
     def between(self, first: Step, second: Step, carried: int = NEVER) -> int:
@@ -74,9 +77,30 @@ class Hazards:
                 loop = None
                 if carried != NEVER:
                     loop = self.kernel.loops[first.loops[carried]]
-                if not Pair(self.kernel, a, b, carried, loop).is_safe():
+                if not Pair(self.kernel, self.proofs, a, b, carried, loop).is_safe():
                     kinds |= a.place.kind
         return kinds
+
+
+class _Proofs:
+    """Proofs about names, remembered; after many, what is not known yet is not shown."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, bool] = {}
+
+    def is_positive(self, form: Polynomial, a: Access, b: Access) -> bool:
+        """Whether what is known at either access shows that the form is at least 0."""
+        key = (frozenset(form.items()), a.facts, b.facts)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_PROOFS:
+                return False
+            rest = linear(form)
+            found = is_non_negative(rest, a.facts) or (
+                b.facts is not a.facts and is_non_negative(rest, b.facts)
+            )
+            self._known[key] = found
+        return found
 
 
 class Pair:
@@ -88,9 +112,16 @@ class Pair:
     """
 
     def __init__(
-        self, kernel: KernelSteps, a: Access, b: Access, carried: int, loop: Variable | None
+        self,
+        kernel: KernelSteps,
+        proofs: _Proofs,
+        a: Access,
+        b: Access,
+        carried: int,
+        loop: Variable | None,
     ) -> None:
         self.kernel = kernel
+        self.proofs = proofs
         self.a = a
         self.b = b
         self.same = carried
@@ -176,8 +207,7 @@ class Pair:
             return known >= least
         if self._has_varying(form):
             return False
-        rest = linear(total(form, constant(least), -1))
-        return is_non_negative(rest, self.a.facts) or is_non_negative(rest, self.b.facts)
+        return self.proofs.is_positive(total(form, constant(least), -1), self.a, self.b)
 
     def _has_varying(self, form: Polynomial) -> bool:
         return any(self.varies(atom) for monomial in form for atom in monomial)

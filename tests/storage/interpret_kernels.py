@@ -4,8 +4,8 @@ Every thread of a block runs the whole body of the kernel by itself up to the ne
 the next thread does, in an order that changes. So a barrier that is missing also shows in values.
 Besides, each byte knows who wrote and who read it last. Two threads of a block must not meet in a
 byte that one of them writes unless a barrier whose fence covers the memory stands in between; two
-blocks never, except that both may write the same value from the same statement (tails that shift
-inwards do), as may threads.
+blocks never. Except that both may write the same value in the same stretch, as tails do that shift
+inwards.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tests.storage.interpret_values import Faulty, Undefined, Unsupported
 _THREADS = (ForKind.GPUThread, ForKind.GPULane)
 _SHARED, _GLOBAL = 1, 2
 _MANY = -1
+# Statements and elements that are worth one element stored, for the limit of a run.
+_WORK_OF_STORE = 8
 ORDERS = ("forward", "reverse", "shuffled")
 
 Waiting = Generator[S.Evaluate, None, None]
@@ -35,11 +37,19 @@ class Race(Faulty):
 class _Touch:
     """Who touched a byte last in this kernel."""
 
-    __slots__ = ("block", "epoch", "statement", "thread", "update", "value")
+    __slots__ = ("block", "epoch", "statement", "stretch", "thread", "update", "value")
 
     def __init__(
-        self, block: int, epoch: int, thread: int, statement: Any, update: str, value: int
+        self,
+        block: int,
+        epoch: int,
+        thread: int,
+        statement: Any,
+        stretch: Any,
+        update: str,
+        value: int,
     ) -> None:
+        self.stretch = stretch
         self.block = block
         self.epoch = epoch
         self.thread = thread
@@ -86,6 +96,8 @@ class KernelInterpreter(Interpreter):
         self._kind = _GLOBAL
         self._thread: _Thread | None = None
         self._inside = False
+        self._work = 0
+        self._stretch: Any = None
         self._arguments = frozenset[str]()
         self._newer: dict[str, str] = {}
         super().__init__(values, buffers, **options)
@@ -129,22 +141,32 @@ class KernelInterpreter(Interpreter):
 
     # Races
 
+    def _count_work(self, steps: int) -> None:
+        self._work += steps
+        if self._work > _WORK_OF_STORE * self.limit:
+            raise Unsupported("too long")
+
     def _visit(self, life: Life, at: int, size: int, stored: bytes | None) -> None:
+        self._count_work(1)
         super()._visit(life, at, size, stored)
         thread = self._thread
         if thread is None:
-            self._check_side(life, "host", "read" if stored is None else "written")
+            if stored is None:
+                self._check_side(life, "host")
             return
         kind = self.kinds[life.memory]
         if not kind:
             return
-        self._check_side(life, "device", "read" if stored is None else "written")
+        if stored is None:
+            self._check_side(life, "device")
         writes = self._writes.setdefault(life.memory, {})
         reads = self._reads.setdefault(life.memory, {})
         epoch, number = self._epochs[kind], thread.number
         for k in range(at, at + size):
             value = _MANY if stored is None else stored[k - at]
-            now = _Touch(self._block, epoch, number, self.statement, self._update, value)
+            now = _Touch(
+                self._block, epoch, number, self.statement, self._stretch, self._update, value
+            )
             written = writes.get(k)
             if written is not None:
                 self._meet(life, k, written, now, "wrote", stored is not None)
@@ -160,8 +182,9 @@ class KernelInterpreter(Interpreter):
                 block = now.block if now.block == read.block else _MANY
                 same = now.epoch == read.epoch and now.thread != read.thread
                 update = now.update if now.update == read.update else ""
+                thread_or_many = _MANY if same else number
                 reads[k] = _Touch(
-                    block, epoch, _MANY if same else number, self.statement, update, _MANY
+                    block, epoch, thread_or_many, now.statement, now.stretch, update, _MANY
                 )
 
     def _meet(
@@ -173,7 +196,7 @@ class KernelInterpreter(Interpreter):
             return
         if before.update and before.update == now.update:
             return
-        if did == "wrote" and writes and before.statement is now.statement:
+        if did == "wrote" and writes and before.stretch is now.stretch:
             if before.value == now.value:
                 return
         does = "writes" if writes else "reads"
@@ -186,11 +209,11 @@ class KernelInterpreter(Interpreter):
 
     # Bytes on two sides
 
-    def _check_side(self, life: Life, side: str, does: str) -> None:
-        """What a side touches must not have newer bytes on the other one."""
+    def _check_side(self, life: Life, side: str) -> None:
+        """What a side reads must not have newer bytes on the other one."""
         other = "device" if side == "host" else "host"
         if self._device is not None and self._newer.get(life.name.removesuffix(".device")) == other:
-            raise Faulty(f"{life.name} is {does} on the {side} while its bytes are on the {other}")
+            raise Faulty(f"{life.name} is read on the {side} while its bytes are on the {other}")
 
     def _home(self, name: str) -> tuple[Life, Life]:
         """The lives of a name on the host and on the device."""
@@ -247,6 +270,7 @@ class KernelInterpreter(Interpreter):
     # Statements
 
     def run(self, s: Any) -> None:
+        self._count_work(1)
         cls = type(s)
         if cls is S.For and s.kind is ForKind.GPUBlock and self._thread is None:
             self._launch(s)
@@ -368,7 +392,7 @@ class KernelInterpreter(Interpreter):
             self.statement = s
             yield from self._bound(s.name, self.values.fresh(s.value), s.body)
         elif cls is S.For and s.kind in _THREADS:
-            self._inside = True
+            self._inside, self._stretch = True, s
             self.run(s)
             self._inside = False
         elif cls is S.For:

@@ -13,6 +13,7 @@ from bayplan.ir.memory import MemoryType
 from bayplan.ir.node import compilation
 from bayplan.ir.stmts import Allocate, Stmt
 from bayplan.ir.walk import iterate
+from bayplan.lower.pipeline import lower
 from tests.differential.program import Program
 from tests.storage.interpret_kernels import ORDERS, KernelInterpreter
 from tests.storage.run_bytes import compare_outputs, interpreter_for, lower_program
@@ -82,6 +83,39 @@ def run_program_on_device(program: Program, *, seed: int = 0, limit: int = 60_00
         )
     compare_outputs(program, outputs, machine)
     return Counter(kernels=machine.kernels, barriers=machine.barriers, shared=int(shared))
+
+
+class _Box:
+    """What `interpreter_for` asks of a program."""
+
+    def __init__(self, kinds: list[str], mins: Sequence[int], extents: Sequence[int]) -> None:
+        self.kinds = kinds
+        self.mins = list(mins)
+        self.extents = list(extents)
+
+
+def run_func_on_device(
+    func: hl.Func, mins: Sequence[int], extents: Sequence[int], *, order: str, limit: int = 10**6
+) -> tuple[Any, KernelInterpreter]:
+    """Runs a scheduled Func thread by thread.
+
+    Returns:
+        the array of its only output, and the interpreter.
+    """
+    import numpy as np
+
+    with compilation():
+        lowered = lower([func._function], hl.Target("host-opencl"), func.name())
+        (output,) = [a for a in lowered.arguments if a.kind == "output_buffer"]
+        box: Any = _Box([""], mins, extents)
+        machine = interpreter_for(
+            lowered, box, KernelInterpreter, order=order, limit=limit, device=True
+        )
+        machine.run(lowered.body)
+    letter = {"float": "f", "uint": "u", "int": "i"}[output.type.kind]
+    dtype = np.dtype(f"{letter}{output.type.bytes()}")
+    data = np.frombuffer(machine.content(output.name), dtype)
+    return data.reshape(tuple(reversed(extents))), machine
 
 
 def _read(machine: Any, name: str) -> list[int]:
