@@ -189,8 +189,8 @@ def check_levels(
     for site in sites[store + 1 : compute + 1] if compute >= 0 else []:
         if site.is_parallel:
             races.append(
-                f"the iterations of the {site.kind.value} loop {site.level} would share the storage "
-                f"of {function.name}: it is computed inside that loop and stored outside"
+                f"the iterations of the {site.kind.value} loop {site.level} would share the "
+                f"storage of {function.name}: it is computed inside that loop and stored outside"
             )
     for site in sites[hoist + 1 : compute + 1] if compute >= 0 and not races else []:
         if site.is_parallel and not site.has_slots:
