@@ -101,8 +101,20 @@ static int32_t make_twin(bp_device *d, bp_buffer *b, uint64_t bytes, const char 
     return 0;
 }
 
-int32_t bp_buffer_to_host(bp_device *d, bp_buffer *b, const char **why) {
-    (void)d;
+/* Tasks of a parallel loop may share a buffer: one makes its twin, and who needs bytes waits for a
+ * copy that is under way. The flag is cleared before a copy, so that what is written meanwhile sets
+ * it again. */
+static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Copies what the flag says is newer on the other side. */
+static int32_t copy_newer(bp_device *d, bp_buffer *b, uint64_t flag, const char **why) {
+    __atomic_and_fetch(&b->flags, ~flag, __ATOMIC_ACQ_REL);
+    const int32_t status = copy_buffer(d, b, flag == BP_HOST_DIRTY, why);
+    if (status < 0) __atomic_or_fetch(&b->flags, flag, __ATOMIC_ACQ_REL);
+    return status;
+}
+
+static int32_t bring_to_host(bp_buffer *b, const char **why) {
     if (!(b->flags & BP_DEVICE_DIRTY)) return 0;
     if (b->flags & BP_HOST_DIRTY) {
         *why = "both the host's and the device's bytes were changed";
@@ -113,16 +125,14 @@ int32_t bp_buffer_to_host(bp_device *d, bp_buffer *b, const char **why) {
         *why = "the device's bytes are the newer ones, but there are none";
         return BP_ERROR;
     }
-    const int32_t status = copy_buffer(own, b, 0, why);
-    if (status == 0) b->flags &= ~(uint64_t)BP_DEVICE_DIRTY;
-    return status;
+    return copy_newer(own, b, BP_DEVICE_DIRTY, why);
 }
 
-int32_t bp_buffer_to_device(bp_device *d, bp_buffer *b, const char **why) {
+static int32_t bring_to_device(bp_device *d, bp_buffer *b, const char **why) {
     uint64_t below, bytes = find_span(b, &below);
     if (b->device && b->device_interface != d) {
         /* The twin is on another device. */
-        const int32_t status = bp_buffer_to_host(d, b, why);
+        const int32_t status = bring_to_host(b, why);
         if (status < 0) return status;
         free_twin(b);
     }
@@ -143,9 +153,23 @@ int32_t bp_buffer_to_device(bp_device *d, bp_buffer *b, const char **why) {
         *why = "both the host's and the device's bytes were changed";
         return BP_ERROR;
     }
-    const int32_t status = copy_buffer(d, b, 1, why);
-    if (status == 0) b->flags &= ~(uint64_t)BP_HOST_DIRTY;
-    else if (made) free_twin(b);
+    const int32_t status = copy_newer(d, b, BP_HOST_DIRTY, why);
+    if (status < 0 && made) free_twin(b);
+    return status;
+}
+
+int32_t bp_buffer_to_host(bp_device *d, bp_buffer *b, const char **why) {
+    (void)d;
+    pthread_mutex_lock(&buffers_lock);
+    const int32_t status = bring_to_host(b, why);
+    pthread_mutex_unlock(&buffers_lock);
+    return status;
+}
+
+int32_t bp_buffer_to_device(bp_device *d, bp_buffer *b, const char **why) {
+    pthread_mutex_lock(&buffers_lock);
+    const int32_t status = bring_to_device(d, b, why);
+    pthread_mutex_unlock(&buffers_lock);
     return status;
 }
 

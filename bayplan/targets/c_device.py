@@ -148,7 +148,7 @@ def _declare_home(sw: StatementWriter, s: S.Allocate, name: str) -> None:
     w.begin_statement(*s.extents, s.condition)
     size = _size(w, s)
     record = w.fresh(f"{owner}_home")
-    w.line(f"bp_home {record} = {{(void *){host.text}, {name}, (uint64_t)({size}), 0}};")
+    w.line(f"bp_home {record} = {{(void *){host.text}, {name}, (uint64_t)({size}), 0, 0}};")
     pointer = w.fresh(f"{owner}_sides")
     w.line(f"bp_home *const {pointer} = &{record};")
     w.scope[f"{owner}.home"] = Binding(pointer, _HOME)
@@ -167,7 +167,7 @@ def device_call(w: Writer, e: E.Call) -> Text:
         if e.name == "host_written":
             by, other = other, by
         if home is not None:
-            w.line(f"{home.text}->newer = {by};")
+            w.line(f"__atomic_store_n(&{home.text}->newer, {by}, __ATOMIC_RELEASE);")
         else:
             assert buffer is not None
             w.line(f"bp_buffer_written({buffer.text}, {by}, {other});")

@@ -56,14 +56,15 @@ __attribute__((unused)) static int32_t bp_buffer_in(bp_context *ctx, bp_buffer *
 
 __attribute__((unused)) static int32_t bp_buffer_out(bp_context *ctx, bp_buffer *b, int32_t site) {
     const char *why = "";
-    if (!(b->flags & BP_DEVICE_DIRTY)) return 0;
     bp_device *d = (bp_device *)(uintptr_t)b->device_interface;
-    const int32_t status = d ? d->to_host(d, b, &why) : BP_ERROR;
+    if (!d) return 0;
+    const int32_t status = d->to_host(d, b, &why);
     return status < 0 ? bp_device_failed(ctx, status, site, site + 1, why) : 0;
 }
 
 __attribute__((unused)) static void bp_buffer_written(bp_buffer *b, int32_t by, int32_t other) {
-    b->flags = (b->flags & ~(uint64_t)(other | BP_NO_VALUES)) | (uint64_t)by;
+    __atomic_or_fetch(&b->flags, (uint64_t)by, __ATOMIC_ACQ_REL);
+    __atomic_and_fetch(&b->flags, ~(uint64_t)(other | BP_NO_VALUES), __ATOMIC_ACQ_REL);
 }
 
 /* The twin of the element at the minimum of every dimension. */
@@ -78,34 +79,41 @@ __attribute__((unused)) static bp_device_pointer bp_buffer_twin(const bp_buffer 
                            -low * ((b->type.bits + 7) / 8));
 }
 
-/* Temporaries that host and device both use. */
+/* Temporaries that host and device both use. Tasks of a parallel loop may share one: the flag is
+ * cleared before a copy, so that what is written meanwhile sets it again, and who needs the bytes waits
+ * for a copy that is under way. */
 
 typedef struct bp_home {
     void *host;
     bp_device_pointer device;
     uint64_t bytes;
     int32_t newer; /* BP_HOST_DIRTY, BP_DEVICE_DIRTY, or 0: both have the same */
+    int32_t lock;
 } bp_home;
 
-static int32_t bp_home_copy(bp_context *ctx, bp_home *h, int32_t to_device, int32_t site) {
+static int32_t bp_home_copy(bp_context *ctx, bp_home *h, int32_t from, int32_t site) {
     const char *why = "";
     bp_region region;
     region.chunk = h->bytes;
     region.dimensions = 0;
     bp_device *d = h->device.device;
     if (!h->bytes || !d) return 0;
-    const int32_t status = d->copy(d, h->device, h->host, &region, to_device, &why);
-    if (status < 0) return bp_device_failed(ctx, status, site, site + 1, why);
-    h->newer = 0;
-    return 0;
+    while (__atomic_exchange_n(&h->lock, 1, __ATOMIC_ACQUIRE)) {
+    }
+    int32_t status = 0, newer = from;
+    if (__atomic_compare_exchange_n(&h->newer, &newer, 0, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        status = d->copy(d, h->device, h->host, &region, from == BP_HOST_DIRTY, &why);
+    if (status < 0) __atomic_store_n(&h->newer, from, __ATOMIC_RELEASE);
+    __atomic_store_n(&h->lock, 0, __ATOMIC_RELEASE);
+    return status < 0 ? bp_device_failed(ctx, status, site, site + 1, why) : 0;
 }
 
 __attribute__((unused)) static int32_t bp_home_in(bp_context *ctx, bp_home *h, int32_t site) {
-    return h->newer == BP_HOST_DIRTY ? bp_home_copy(ctx, h, 1, site) : 0;
+    return bp_home_copy(ctx, h, BP_HOST_DIRTY, site);
 }
 
 __attribute__((unused)) static int32_t bp_home_out(bp_context *ctx, bp_home *h, int32_t site) {
-    return h->newer == BP_DEVICE_DIRTY ? bp_home_copy(ctx, h, 0, site) : 0;
+    return bp_home_copy(ctx, h, BP_DEVICE_DIRTY, site);
 }
 
 /* Launches */

@@ -252,3 +252,29 @@ def test_kernels_in_a_parallel_loop_of_the_host() -> None:
         yy, xx = np.mgrid[:6, :20]
         np.testing.assert_array_equal(got, 2 * xx + 1 + 20 * yy)
         assert len(device.launches()) == 12
+        assert device.memory().used == 0
+
+
+def test_both_sides_in_a_parallel_loop_of_the_host() -> None:
+    """Tasks have temporaries of their own on both sides, and share an input and an output."""
+    x, y, xi = hl.Var("x"), hl.Var("y"), hl.Var("xi")
+    a, g, h, f = [hl.Func(n) for n in "aghf"]
+    source = hl.ImageParam(hl.Int(32), 2, "source")
+    a[x, y] = source[x, y]
+    g[x, y] = a[x, y] * 2
+    h[x, y] = g[x, y] + a[x, y]
+    f[x, y] = h[x, y] + g[x, y]
+    f.parallel(y)
+    h.compute_at(f, y)  # the host
+    for stage in (a, g):
+        stage.compute_at(f, y).gpu_tile(x, xi, 8, hl.TailStrategy.GuardWithIf)
+    yy, xx = np.mgrid[:40, :64]
+    array = (xx + 10 * yy).astype(np.int32)
+    with emulated() as device:
+        for _ in range(5):
+            source.set(hl.Buffer(array))
+            got = f.realize([64, 40], EMULATED).numpy_view()
+            np.testing.assert_array_equal(got, 5 * array)
+        source.reset()
+        gc.collect()
+        assert device.memory().used == 0
