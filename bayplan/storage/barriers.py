@@ -8,7 +8,7 @@ and loops are tried with a barrier at each place to begin with.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from bayplan.ir.build import block, int32
 from bayplan.ir.exprs import Call, CallKind
@@ -81,6 +81,8 @@ class _Placing:
         # The kind of memory whose fences are looked for; 0: any.
         self.kind = 0
         self.found: dict[int, int] = {}
+        self._now: Any = None
+        self._walked: dict[Any, Open] = {}
         # Kinds of the hazards that barriers were added for.
         self.causes: dict[int, int] = {}
 
@@ -203,7 +205,21 @@ class _Placing:
         return after if part.runs else _joined([after, state])
 
     def _iterate(self, part: Part, body: Part, state: Open) -> Open:
-        """What is open behind the loop; its iterations are walked until nothing new comes."""
+        """What is open behind the loop; remembered while barriers and fences are the same."""
+        now = (frozenset(self.barriers), self.kind, tuple(self.found.items()))
+        if now != self._now:
+            self._now, self._walked = now, {}
+        key = (part.number, self.adding, frozenset(state.items()))
+        found = self._walked.get(key)
+        if found is None:
+            walked = self._walked
+            found = self._walk_iterations(part, body, state)
+            if self._now == (frozenset(self.barriers), self.kind, tuple(self.found.items())):
+                walked[key] = found
+        return found
+
+    def _walk_iterations(self, part: Part, body: Part, state: Open) -> Open:
+        """Iterations are walked until nothing new comes."""
         depth = self.depths[part.number]
         entry = state
         while True:

@@ -11,14 +11,13 @@ from typing import Any, Final
 from bayplan.analysis.facts import Facts
 from bayplan.analysis.ranges import range_of
 from bayplan.ir.errors import PlanError
-from bayplan.ir.exprs import Call, Expr, Load, Variable
-from bayplan.ir.memory import ForKind, MemoryType
+from bayplan.ir.exprs import Expr, Load
+from bayplan.ir.memory import ForKind
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
     Allocate,
     Atomic,
     Block,
-    Evaluate,
     For,
     IfThenElse,
     LetStmt,
@@ -28,6 +27,16 @@ from bayplan.ir.stmts import (
 from bayplan.ir.walk import iterate
 from bayplan.storage.check_lanes import Lanes, Value
 from bayplan.storage.check_numbers import Numbers, size_in_bytes
+from bayplan.storage.check_touches import (
+    GLOBAL,
+    MANY,
+    SHARED,
+    Group,
+    Place,
+    Step,
+    fence_of,
+    place_of,
+)
 from bayplan.storage.check_walk import Scope
 
 THREADS: Final = (ForKind.GPUThread, ForKind.GPULane)
@@ -39,96 +48,6 @@ _MOST_WORK: Final = 150_000
 _FIRST_ITERATIONS: Final = 4
 _LAST_ITERATIONS: Final = 3
 _FIRST_INNER: Final = 16
-_MANY: Final = -1
-_SHARED: Final = 1
-_GLOBAL: Final = 2
-
-
-class Place:
-    """Where an allocation's bytes are: a memory, and the node whose offset says where in it."""
-
-    __slots__ = ("base", "kind", "name", "node", "scope")
-
-    def __init__(
-        self, name: str, kind: int, node: Allocate | None, base: Place | None, scope: Scope | None
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.node = node
-        self.base = base
-        self.scope = scope
-
-    def memory(self) -> Place:
-        """What its bytes are a part of."""
-        return self if self.base is None else self.base.memory()
-
-
-def place_of(s: Allocate, around: dict[str, Place], scope: Scope | None) -> Place:
-    if s.address is None:
-        kind = _SHARED if s.memory_type is MemoryType.GPUShared else _GLOBAL
-        return Place(s.name, kind, s, None, scope)
-    base = s.address.args[-2]
-    assert isinstance(base, Variable)
-    arena = around.get(base.name)
-    if arena is None:
-        raise PlanError(f"{s.name} lies in {base.name}, which is not allocated around it")
-    return Place(s.name, arena.kind, s, arena, scope)
-
-
-def fence_of(s: Node) -> int:
-    """What a barrier covers; 0: it is none."""
-    if isinstance(s, Evaluate) and isinstance(s.value, Call):
-        if s.value.name == "gpu_thread_barrier":
-            return int(s.value.args[0].value)  # type: ignore[attr-defined]
-    return 0
-
-
-class Group:
-    """What one step touches of one temporary, in one way.
-
-    Attributes:
-        update: of an atomic update the Func and the operation.
-        touched: by byte the thread that touches it; _MANY: several.
-        anywhere: the same for elements whose index depends on data, with the bytes they can be.
-    """
-
-    __slots__ = ("anywhere", "place", "step", "touched", "update", "writes")
-
-    def __init__(self, place: Place, step: Step, writes: bool, update: str) -> None:
-        self.place = place
-        self.step = step
-        self.writes = writes
-        self.update = update
-        self.touched: dict[int, int] = {}
-        self.anywhere: dict[tuple[int, int], int] = {}
-
-    def add(self, byte: int, thread: int) -> None:
-        """A thread touches a byte."""
-        known = self.touched.get(byte)
-        if known is None:
-            self.touched[byte] = thread
-        elif known != thread:
-            self.touched[byte] = _MANY
-
-    def add_range(self, begin: int, end: int, thread: int) -> None:
-        """A thread touches some of the bytes."""
-        known = self.anywhere.get((begin, end))
-        self.anywhere[begin, end] = thread if known in (None, thread) else _MANY
-
-
-class Step:
-    """A stretch, or what all threads read alike."""
-
-    __slots__ = ("node",)
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-
-    def describe(self) -> str:
-        """The first line of it."""
-        lines = str(self.node).strip().splitlines()
-        inner = [line.strip() for line in lines if not line.strip().startswith(("for", "let"))]
-        return (inner or lines)[0]
 
 
 class BlockRun:
@@ -164,7 +83,7 @@ class BlockRun:
         self.suspects: set[str] | None = None
         self._found: set[str] = set()
         # Of each kind of memory, what was touched since the last barrier that covers it.
-        self.open: dict[int, list[Group]] = {_SHARED: [], _GLOBAL: []}
+        self.open: dict[int, list[Group]] = {SHARED: [], GLOBAL: []}
         self.groups: dict[tuple[Place, bool, str], Group] = {}
         self.step = Step(body)
         self.active: list[bool] = []
@@ -198,7 +117,7 @@ class BlockRun:
             self._walk(self.body)
             self.suspects = self._found
             if self.suspects:
-                self.open = {_SHARED: [], _GLOBAL: []}
+                self.open = {SHARED: [], GLOBAL: []}
                 self._walk(self.body)
 
     def is_worth_more(self) -> bool:
@@ -335,7 +254,7 @@ class BlockRun:
             return None
         place = self.places.get(f"{name}.device") or self.places.get(name)
         if place is None:
-            place = self.buffers.setdefault(name, Place(name, _GLOBAL, None, None, None))
+            place = self.buffers.setdefault(name, Place(name, GLOBAL, None, None, None))
         memory = place.memory()
         if not memory.kind or (self.suspects is not None and memory.name not in self.suspects):
             return None
@@ -525,16 +444,16 @@ class BlockRun:
         small, large = (a, b) if len(a.touched) <= len(b.touched) else (b, a)
         for byte, thread in small.touched.items():
             other = large.touched.get(byte)
-            if other is not None and (other == _MANY or other != thread):
+            if other is not None and (other == MANY or other != thread):
                 self._refuse(a, b, f"byte {byte}")
         for x, y in ((a, b), (b, a)):
             for (begin, end), thread in x.anywhere.items():
                 for byte, other in y.touched.items():
-                    if begin <= byte < end and (other == _MANY or other != thread):
+                    if begin <= byte < end and (other == MANY or other != thread):
                         self._refuse(a, b, f"byte {byte}, as the data may be")
         for (begin, end), thread in a.anywhere.items():
             for (low, high), other in b.anywhere.items():
-                if begin < high and low < end and (other == _MANY or other != thread):
+                if begin < high and low < end and (other == MANY or other != thread):
                     self._refuse(a, b, "the same bytes, as the data may be")
 
     def _refuse(self, a: Group, b: Group, where: str) -> None:

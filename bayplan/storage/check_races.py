@@ -17,9 +17,10 @@ from bayplan.ir.errors import PlanError
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt, Store
 from bayplan.ir.walk import iterate
-from bayplan.storage.check_block import THREADS, BlockRun, Place, fence_of, place_of
+from bayplan.storage.check_block import THREADS, BlockRun
 from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.check_samples import find_samples
+from bayplan.storage.check_touches import Place, fence_of, place_of
 from bayplan.storage.check_walk import Scope
 
 _MOST_SAMPLES: Final = 2
