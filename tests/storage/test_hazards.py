@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.ir.build import const, div, eq, ge, lt, minimum, mod, var
-from bayplan.ir.exprs import Broadcast, Expr, Load, Ramp
+from bayplan.ir.build import const, div, eq, ge, int32, lt, minimum, mod, var
+from bayplan.ir.exprs import Broadcast, Call, CallKind, Cast, Expr, Load, Ramp
 from bayplan.ir.stmts import Atomic, IfThenElse, LetStmt, Stmt, Store
-from bayplan.ir.types import INT32, Float
+from bayplan.ir.types import INT32, INT64, Float
 from bayplan.storage.hazards import NEVER, Hazards
 from bayplan.storage.memory_places import GLOBAL, SHARED
+from bayplan.storage.placement import keep_placement
 from tests.storage.kernels import (
     X,
     Y,
@@ -266,3 +267,68 @@ def test_elements_of_other_sizes_in_the_same_bytes() -> None:
     )
     kernel = steps_of(arena(512, alias("a", 64, 0, alias("b", 64, 0, body, Float(64)))))
     assert Hazards(kernel).between(*kernel.steps) == SHARED
+
+
+def test_elements_of_a_buffer_lie_apart_whatever_its_strides() -> None:
+    down, far = var("out.stride.1"), var("out.stride.2")
+
+    def access(x: Expr, y: Expr, z: Expr) -> Stmt:
+        return threads(store("out", x + y * down + z * far, 1), 8, 4)
+
+    def later(x: Expr, y: Expr, z: Expr) -> int:
+        kernel = steps_of(serial("i", N, access(x, y, z)))
+        (step,) = kernel.steps
+        return Hazards(kernel).between(step, step, 0)
+
+    i = var("i")
+    assert later(X, Y, i) == later(X, i * 4 + Y, X) == later(X + i * 8, Y, Y) == 0
+    # The same rows in each iteration, or rows that overlap.
+    assert later(7 - X, Y, X * 0) == 0  # of one thread
+    assert later(X, mod(Y + i, 4), i * 0) == GLOBAL
+    assert later(X, i * 3 + Y, i * 0) == GLOBAL
+    assert later(X + i, Y, i * 0) == GLOBAL
+
+
+def test_the_device_has_bytes_of_its_own_for_a_temporary_with_two_homes() -> None:
+    body = block(
+        [
+            threads(store("t", X, 1), 64),
+            threads(store("u", X, load("t", 63 - X)), 64),
+            threads(store("out", X, load("u", 63 - X)), 64),
+        ]
+    )
+    # On the host t and u share bytes; on the device they do not.
+    apart = alias("t.device", 64, 0, alias("u.device", 64, 256, body))
+    kernel = steps_of(alias_on_host(arena(512, apart)))
+    first, second, third = kernel.steps
+    hazards = Hazards(kernel)
+    assert hazards.between(first, second) == hazards.between(second, third) == SHARED
+    assert hazards.between(first, third) == 0
+    # And the other way round.
+    over = alias("t.device", 64, 0, alias("u.device", 64, 0, body))
+    kernel = steps_of(alias_on_host(arena(512, over), 256))
+    first, second, third = kernel.steps
+    assert Hazards(kernel).between(first, third) == SHARED
+
+
+def alias_on_host(body: Stmt, second: int = 0) -> Stmt:
+    """Homes of t and u on the host, around those on the device."""
+    return arena(512, alias("t", 64, 0, alias("u", 64, second, body)))
+
+
+def test_offsets_that_only_the_call_knows() -> None:
+    body = block([threads(store("a", X, 1), N), threads(store("out", X, load("b", 7 - X)), N)])
+
+    def pair(lives: list[tuple[int, int]]) -> int:
+        target = keep_placement(lives, [4, 4], [[64, 64]])
+        slices = var("k.block_id_x") * W
+        offsets = [
+            Cast(INT64, slices)
+            + Call(INT64, "placed_offset", (int32(i),), CallKind.INTRINSIC, target)
+            for i in range(2)
+        ]
+        kernel = steps_of(arena(4096, alias("a", N, offsets[0], alias("b", N, offsets[1], body))))
+        return Hazards(kernel).between(*kernel.steps)
+
+    assert pair([(0, 2), (1, 3)]) == 0
+    assert pair([(0, 1), (1, 3)]) == SHARED
