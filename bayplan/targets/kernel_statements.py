@@ -201,7 +201,9 @@ class KernelWriter(StatementWriter):
         c_type = memory_type(s.type)
         name = w.declare(s.name, f"{c_type} *", short=False)
         w.line(f"/* {_describe(self, s, 'of each thread')} */")
-        w.line(f"{c_type} {name}[{max(1, count)}];")
+        # Tails compute with elements that nothing has written, and throw the result away. Elements
+        # of a local without a value are undefined to LLVM, as is a branch that one decides.
+        w.line(f"{c_type} {name}[{max(1, count)}] = {{0}};")
 
     def _shared(self, s: S.Allocate) -> None:
         """Memory of the block, declared where the function begins."""
