@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MESSAGES = 64 };
 static pthread_mutex_t message_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,6 +58,15 @@ const char *bp_why(const char *format, ...) {
     return bp_why_text(text);
 }
 
+/* Threads and connections of a driver are not copied into a child. */
+int32_t bp_is_lost(const bp_rt_device *d, const char **why) {
+    if (d->driver->survives_fork || d->process == getpid()) return 0;
+    *why = bp_why("%s (%s) was opened by process %ld, of which this one is a fork; no driver works in "
+                  "both. Start processes by spawn, or use the device in the children alone",
+                  d->base.name, d->base.api, (long)d->process);
+    return 1;
+}
+
 /* Hooks of the pool; `user` is the device. */
 
 static void *pool_alloc(void *user, uint64_t bytes) {
@@ -97,6 +107,7 @@ static int32_t device_allocate(bp_device *base, uint64_t bytes, bp_device_pointe
                                const char **why) {
     bp_rt_device *d = (bp_rt_device *)base;
     memset(out, 0, sizeof *out);
+    if (bp_is_lost(d, why)) return BP_ERROR;
     bp_device_block *block = NULL;
     if (bytes <= UINT64_MAX >> 2) {
         block = bp_device_take(d->pool, d->queue, pool_bytes(bytes));
@@ -118,7 +129,8 @@ static int32_t device_allocate(bp_device *base, uint64_t bytes, bp_device_pointe
 
 static void device_release(bp_device_pointer *pointer) {
     bp_rt_device *d = (bp_rt_device *)pointer->device;
-    if (pointer->block) bp_device_give(d->pool, pointer->block);
+    const char *why;
+    if (pointer->block && !bp_is_lost(d, &why)) bp_device_give(d->pool, pointer->block);
     memset(pointer, 0, sizeof *pointer);
 }
 
@@ -138,6 +150,7 @@ static int32_t device_copy_outer(bp_rt_device *d, uint64_t base, uint64_t offset
 
 static int32_t device_copy(bp_device *base, bp_device_pointer at, void *host,
                            const bp_region *region, int32_t to_device, const char **why) {
+    if (bp_is_lost((bp_rt_device *)base, why)) return BP_ERROR;
     bp_region r = *region;
     if (!r.chunk) return 0;
     for (int32_t k = 0; k < r.dimensions; k++)
@@ -191,6 +204,7 @@ static void device_record(bp_rt_device *d, const bp_launch *launch) {
 
 static int32_t device_launch(bp_device *base, const bp_launch *l, const char **why) {
     bp_rt_device *d = (bp_rt_device *)base;
+    if (bp_is_lost(d, why)) return BP_ERROR;
     void *event = NULL;
     pthread_mutex_lock(&d->lock);
     void *program = device_find_program(d, l->module, why);
@@ -210,6 +224,7 @@ static int32_t device_launch(bp_device *base, const bp_launch *l, const char **w
 
 static int32_t device_synchronize(bp_device *base, const char **why) {
     bp_rt_device *d = (bp_rt_device *)base;
+    if (bp_is_lost(d, why)) return BP_ERROR;
     return d->driver->synchronize(d, d->queue, why);
 }
 
@@ -228,6 +243,7 @@ bp_rt_device *bp_new_device(const bp_driver *driver, void *state, const char *ap
     d->base.to_device = bp_buffer_to_device;
     d->base.to_host = bp_buffer_to_host;
     d->driver = driver;
+    d->process = getpid();
     d->state = state;
     pthread_mutex_init(&d->lock, NULL);
     const bp_pool_hooks hooks = {d,
@@ -245,6 +261,7 @@ bp_rt_device *bp_new_device(const bp_driver *driver, void *state, const char *ap
 
 void bp_close_device(bp_rt_device *d) {
     const char *why;
+    if (bp_is_lost(d, &why)) return;
     d->driver->synchronize(d, d->queue, &why);
     bp_device_pool_free(d->pool);
     while (d->programs) {
@@ -290,5 +307,7 @@ void bp_device_memory(bp_device *base, bp_pool_statistics *out) {
 
 /* Gives memory that is kept for later calls back to the device; the bytes that were kept. */
 uint64_t bp_device_trim_pool(bp_device *base) {
+    const char *why;
+    if (bp_is_lost((bp_rt_device *)base, &why)) return 0;
     return bp_device_trim(((bp_rt_device *)base)->pool);
 }

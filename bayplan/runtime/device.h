@@ -6,6 +6,8 @@
 #include "device_pool.h"
 #include "runtime.h"
 
+#include <sys/types.h>
+
 typedef struct bp_rt_device bp_rt_device;
 typedef struct bp_program bp_program;
 
@@ -31,6 +33,7 @@ typedef struct bp_driver {
     void (*wait_on_host)(bp_rt_device *d, void *event);
     void (*drop_event)(bp_rt_device *d, void *event);
     void (*close)(bp_rt_device *d);
+    int32_t survives_fork; /* a child of the process that opened the device may use it too */
 } bp_driver;
 
 /* One launch, as it was asked for. */
@@ -45,9 +48,11 @@ typedef struct bp_launch_record {
 struct bp_rt_device {
     bp_device base;
     const bp_driver *driver;
-    void *state; /* the driver's */
+    pid_t process; /* that opened it */
+    void *state;   /* the driver's */
     void *queue; /* the driver's, of all calls */
     bp_device_pool *pool;
+    int32_t process; /* that opened it */
     bp_program *programs;
     pthread_mutex_t lock; /* of programs, launches and their record */
     bp_launch_record *records;
@@ -61,6 +66,8 @@ const char *bp_why_text(char *text); /* takes memory of malloc's over */
 bp_rt_device *bp_new_device(const bp_driver *driver, void *state, const char *api, char *name,
                             const bp_device_limits *limits, uint64_t limit);
 void bp_close_device(bp_rt_device *d);
+/* Whether this is a forked child, in which the driver would wait for ever; and a message. */
+int32_t bp_is_lost(const bp_rt_device *d, const char **why);
 
 /* device_buffers.c */
 int32_t bp_buffer_to_device(bp_device *d, bp_buffer *buffer, const char **why);

@@ -36,6 +36,7 @@ bp_device *bp_rt_find_device(bp_context *ctx, const char *api, const char **why)
         if (opened) k->device = &opened->base;
     }
     bp_device *found = k->given ? k->given : k->device;
+    if (found && bp_is_lost((bp_rt_device *)found, why)) found = NULL;
     pthread_mutex_unlock(&devices_lock);
     return found;
 }

@@ -284,6 +284,7 @@ static const bp_driver emulated_driver = {
     .wait_on_host = emulated_wait_on_host,
     .drop_event = emulated_drop_event,
     .close = close_emulated,
+    .survives_fork = 1,
 };
 
 /* A device of its own, beside that of the process; NULL: no memory. */

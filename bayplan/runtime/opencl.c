@@ -61,13 +61,17 @@ static int32_t opencl_fail(cl_int code, const char *function, const char *what, 
 
 static cl_command_queue opencl_queue_of(opencl *o, void *given) { return given ? given : o->queue; }
 
-/* Memory. Some drivers give memory only when it is first used; a write of one byte asks for it. */
+/* Memory. Drivers of GPUs may give it only when it is first used; a write of one byte asks for it.
+ * Not elsewhere: Oclgrind takes the first write for the whole of the memory that is ever written. */
 static void *opencl_take(bp_rt_device *d, uint64_t bytes) {
     opencl *o = d->state;
     cl_int code = CL_SUCCESS;
+    cl_bitfield type = 0;
     if (bytes > d->base.limits.memory_bytes) return NULL;
     cl_mem memory = o->cl->clCreateBuffer(o->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (!memory || code != CL_SUCCESS) return NULL;
+    o->cl->clGetDeviceInfo(o->device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    if (!(type & CL_DEVICE_TYPE_GPU)) return memory;
     const char first = 0;
     code = o->cl->clEnqueueWriteBuffer(o->queue, memory, 1, 0, 1, &first, 0, NULL, NULL);
     if (code == CL_SUCCESS) return memory;
