@@ -352,26 +352,23 @@ class _Difference:
     def shows_digits(self, shown: set[Expr]) -> bool:
         """Whether a difference near 0 means that all digits are 0; those of `shown` are.
 
-        From the smallest factor up; `reach` is what all terms below, but those that were split
-        off, may leave at most. Where all terms from here on are multiples of more than that, both
+        From the smallest factor up; `low` and `high` are what all terms below, but those
+        that were split off, may leave. Where all terms from here on are multiples of more, both
         parts must be near 0 by themselves, so the lower one is split off. A digit whose factor is
-        larger than the reach must be 0. What is no digit must not stand above one.
+        larger must be 0. What is no digit must not stand above one.
         """
-        pair = self.pair
         # Between these two the sum of the terms from here on would have to be.
         low: Polynomial | None = total(constant(1 - self.below), self.rest, -1)
         high: Polynomial | None = total(constant(self.above - 1), self.rest, -1)
         has_digit = False
         terms = sorted([t for t in self.terms if t.digit not in shown], key=_size)
         for i, term in enumerate(terms):
-            reach = self._larger(low, high)
-            if reach is not None and self._is_splitting(terms[i:], reach):
-                low = high = reach = {}
+            if self._is_splitting(terms[i:], low, high):
+                low = high = {}
                 has_digit = False
             if term.digit is not None:
                 has_digit = True
-                size = self._absolute(term.factor)
-                if reach is None or not pair.is_positive(total(size, reach, -1), 1):
+                if not self._exceeds(self._absolute(term.factor), low, high):
                     return False
             elif has_digit:
                 return False
@@ -380,30 +377,31 @@ class _Difference:
             high = None if high is None or least is None else total(high, least, -1)
         return True
 
-    def _is_splitting(self, terms: list[_Term], reach: Polynomial) -> bool:
-        """Whether all the terms are multiples of a number larger than the reach."""
-        known = number(reach)
-        step = gcd(*[c for term in terms for c in term.factor.values()])
-        if known is not None and step > known:
-            return True
+    def _is_splitting(
+        self, terms: list[_Term], low: Polynomial | None, high: Polynomial | None
+    ) -> bool:
+        """Whether all the terms are multiples of what is larger than the sum can be."""
+        if low is None or high is None:
+            return False
+        least, most = number(low), number(high)
+        if least is not None and most is not None:
+            step = gcd(*[c for term in terms for c in term.factor.values()])
+            if step > max(-least, most):
+                return True
         first = self._absolute(terms[0].factor)
-        if len(first) != 1:
+        if len(first) != 1 or any(not _divides(first, term.factor) for term in terms):
             return False
-        if any(not _divides(first, term.factor) for term in terms):
+        return self._exceeds(first, low, high)
+
+    def _exceeds(self, size: Polynomial, low: Polynomial | None, high: Polynomial | None) -> bool:
+        """Whether -size < low and high < size."""
+        if low is None or high is None:
             return False
-        return self.pair.is_positive(total(first, reach, -1), 1)
+        pair = self.pair
+        return pair.is_positive(total(size, high, -1), 1) and pair.is_positive(total(size, low), 1)
 
     def _absolute(self, factor: Polynomial) -> Polynomial:
         return factor if self.pair.is_positive(factor) else times(factor, -1)
-
-    def _larger(self, low: Polynomial | None, high: Polynomial | None) -> Polynomial | None:
-        """The larger of -low and high, if that can be told."""
-        if low is None or high is None:
-            return None
-        middle = total(low, high)
-        if self.pair.is_positive(middle):
-            return high
-        return times(low, -1) if self.pair.is_positive(times(middle, -1)) else None
 
 
 def _plus(a: Ends, b: Ends) -> Ends:
