@@ -52,7 +52,6 @@ struct bp_rt_device {
     void *state;   /* the driver's */
     void *queue; /* the driver's, of all calls */
     bp_device_pool *pool;
-    int32_t process; /* that opened it */
     bp_program *programs;
     pthread_mutex_t lock; /* of programs, launches and their record */
     bp_launch_record *records;

@@ -1,4 +1,4 @@
-"""A forked child gets an error from a driver that its parent opened, where it would wait for ever."""
+"""A forked child gets an error from a driver that its parent opened, and does not wait for ever."""
 
 from __future__ import annotations
 
