@@ -121,6 +121,7 @@ class DeviceWriter(Writer):
         spaces: where the memory of each name is.
         memories: C names of the parameters that are memory, with the IR names.
         scalars: of the other ones, with types and the host's texts.
+        given: what the host's names are bound to.
     """
 
     device: DeviceUnit
@@ -138,6 +139,7 @@ class DeviceWriter(Writer):
         self.spaces: dict[str, str] = {}
         self.memories: list[tuple[str, str]] = []
         self.scalars: list[tuple[str, str, str]] = []
+        self.given: dict[str, Binding] = {}
         self.converted: Lines = []  # what parameters become
         self.tables: dict[str, Any] = {}
         self.shared_parameter: str | None = None
@@ -168,11 +170,12 @@ class DeviceWriter(Writer):
         return super().fresh(wanted)
 
     def lookup(self, ir_name: str) -> Binding | None:
-        found = self.scope.get(ir_name)
+        # What is handed over is so in all of the kernel, not only in the block of its first use.
+        found = self.scope.get(ir_name) or self.given.get(ir_name)
         if found is None:
             found = self._parameter(ir_name)
             if found is not None:
-                self.scope[ir_name] = found
+                self.given[ir_name] = found
         return found
 
     def _parameter(self, ir_name: str) -> Binding | None:

@@ -58,7 +58,11 @@ class Case:
 
     def program(self, target: DeviceTarget) -> Program:
         """The kernel in the device's language."""
-        return Program(self.body, target, self.scalars, self.tables)
+        made = Program(self.body, target, self.scalars, self.tables)
+        for given in (made.kernel.memories, made.kernel.scalars):
+            names = [g[-1] for g in given]
+            assert len(set(names)) == len(names), names
+        return made
 
     def compare(self, result: dict[str, Any]) -> None:
         """The arrays are as they should be."""
@@ -145,6 +149,23 @@ def loop_around_barriers() -> Case:
     a = np.arange(96, dtype=np.int32) ** 2 % 1009
     return Case(blocks((3,), body), {"in": a, "out": np.zeros(3, np.int32)},
                 {"out": a.reshape(3, 32).sum(1).astype(np.int32)})
+
+
+def given_once() -> Case:
+    """What several stretches, loops and branches use is handed over once."""
+    x = block_id() * i32(8) + thread_id()
+    k = E.Variable(INT32, "k")
+    value = E.Add(E.Load(INT32, "in", x), N)
+    first = stretch((8,), S.IfThenElse(E.LT(x, N), S.Store("out", value, x)))
+    more = E.Add(E.Load(INT32, "out", x), E.Mul(N, E.Load(INT32, "in", x)))
+    loop = serial("k", 3, stretch((8,), S.IfThenElse(
+        E.LT(E.Add(x, k), N), S.Store("out", more, x))))
+    a = np.arange(24, dtype=np.int32)
+    want = np.where(a < 21, a + 21, 0)
+    for step in range(3):
+        want = np.where(a + step < 21, want + 21 * a, want)
+    return Case(blocks((3,), build.block([first, loop])), {"in": a, "out": np.zeros_like(a)},
+                {"out": want.astype(np.int32)}, {"n": 21})
 
 
 def own_arrays() -> Case:
@@ -364,7 +385,8 @@ def updates_under_conditions() -> Case:
 
 
 CASES: list[Callable[[], Case]] = [
-    stencil, shared_of_launch, grid_of_three_dimensions, loop_around_barriers, own_arrays,
-    part_of_global_memory, vectors_of_lanes, scalars_of_all_types, words_of_the_languages,
-    constant_tables, counted, updates_of_all_types, updates_under_conditions,
+    stencil, shared_of_launch, grid_of_three_dimensions, loop_around_barriers, given_once,
+    own_arrays, part_of_global_memory, vectors_of_lanes, scalars_of_all_types,
+    words_of_the_languages, constant_tables, counted, updates_of_all_types,
+    updates_under_conditions,
 ]  # fmt: skip
