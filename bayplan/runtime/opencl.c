@@ -62,7 +62,8 @@ static int32_t opencl_fail(cl_int code, const char *function, const char *what, 
 static cl_command_queue opencl_queue_of(opencl *o, void *given) { return given ? given : o->queue; }
 
 /* Memory. Drivers of GPUs may give it only when it is first used; a write of one byte asks for it.
- * Not elsewhere: Oclgrind takes the first write for the whole of the memory that is ever written. */
+ * Not elsewhere: Oclgrind, which calls itself all kinds of devices, would take what is behind that
+ * byte for uninitialised ever after. */
 static void *opencl_take(bp_rt_device *d, uint64_t bytes) {
     opencl *o = d->state;
     cl_int code = CL_SUCCESS;
@@ -71,7 +72,7 @@ static void *opencl_take(bp_rt_device *d, uint64_t bytes) {
     cl_mem memory = o->cl->clCreateBuffer(o->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (!memory || code != CL_SUCCESS) return NULL;
     o->cl->clGetDeviceInfo(o->device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    if (!(type & CL_DEVICE_TYPE_GPU)) return memory;
+    if ((type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) != CL_DEVICE_TYPE_GPU) return memory;
     const char first = 0;
     code = o->cl->clEnqueueWriteBuffer(o->queue, memory, 1, 0, 1, &first, 0, NULL, NULL);
     if (code == CL_SUCCESS) return memory;
