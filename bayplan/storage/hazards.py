@@ -17,7 +17,7 @@ from bayplan.analysis.facts import Facts
 from bayplan.analysis.ranges import range_of
 from bayplan.ir.exprs import Const, Div, Expr, Mod, Variable
 from bayplan.storage.kernel_steps import Access, KernelSteps, Step
-from bayplan.storage.memory_places import are_apart_by_plan
+from bayplan.storage.memory_places import MemoryPlace, are_apart_by_plan
 from bayplan.storage.polynomials import (
     Monomial,
     Polynomial,
@@ -189,16 +189,19 @@ class Pair:
         return low_a is not None and low_a == high_a == low_b == high_b
 
     def _places_are_apart(self) -> bool:
-        a, b = self.a.place, self.b.place
-        if are_apart_by_plan(a, b):
-            return True
-        for low, high in ((a, b), (b, a)):
-            if low.offset is None or low.size is None or high.offset is None:
-                continue
-            gap = total(total(high.offset, low.offset, -1), low.size, -1)
-            if self.is_positive(gap):
-                return True
-        return False
+        """Whether the two temporaries, or arenas that they are in, share no byte."""
+        return any(
+            are_apart_by_plan(x, y) or self._lies_below(x, y) or self._lies_below(y, x)
+            for x in self.a.place.around()
+            for y in self.b.place.around()
+            if x is not y
+        )
+
+    def _lies_below(self, low: MemoryPlace, high: MemoryPlace) -> bool:
+        if low.offset is None or low.size is None or high.offset is None:
+            return False
+        gap = total(total(high.offset, low.offset, -1), low.size, -1)
+        return self.is_positive(gap)
 
     def is_positive(self, form: Polynomial, least: int = 0) -> bool:
         """Whether the polynomial is shown to be at least `least`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from bayplan.ir.exprs import Call, Const, Variable
@@ -26,10 +27,11 @@ class MemoryPlace:
         kind: SHARED or GLOBAL; 0: each thread has its own.
         offset: bytes from the begin of the memory; None: not known.
         size: bytes; None: not known.
+        outer: what it is an alias in; None: it has bytes of its own.
         placed: the Placement that gives the offset, the number in it, and what is added to it.
     """
 
-    __slots__ = ("kind", "memory", "offset", "placed", "size")
+    __slots__ = ("kind", "memory", "offset", "outer", "placed", "size")
 
     def __init__(
         self,
@@ -38,12 +40,21 @@ class MemoryPlace:
         offset: Polynomial | None,
         size: Polynomial | None,
         placed: Placed | None = None,
+        outer: MemoryPlace | None = None,
     ) -> None:
+        self.outer = outer
         self.memory = memory
         self.kind = kind
         self.offset = offset
         self.size = size
         self.placed = placed
+
+    def around(self) -> Iterator[MemoryPlace]:
+        """Itself and what it is an alias in, innermost first."""
+        place: MemoryPlace | None = self
+        while place is not None:
+            yield place
+            place = place.outer
 
 
 class Memories:
@@ -101,7 +112,7 @@ class Memories:
             self._same[output.memory] = arena.memory
             return MemoryPlace(arena.memory, arena.kind, None, size)
         begin = None if arena.offset is None else total(arena.offset, polynomial_of(offset))
-        return MemoryPlace(arena.memory, arena.kind, begin, size, _placed(begin))
+        return MemoryPlace(arena.memory, arena.kind, begin, size, _placed(begin), arena)
 
 
 def _placed(begin: Polynomial | None) -> Placed | None:
