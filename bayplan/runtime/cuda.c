@@ -69,24 +69,43 @@ static void cuda_give(bp_rt_device *d, void *memory) {
     cuda_leave(c);
 }
 
+/* One stretch, or rows of them. */
+static CUresult cuda_copy_rows(cuda *c, CUstream stream, CUdeviceptr device, char *host,
+                               uint64_t bytes, uint64_t rows, uint64_t stride, int32_t to_device) {
+    if (rows == 1)
+        return to_device ? c->cu.copy_in(device, host, bytes, stream)
+                         : c->cu.copy_out(host, device, bytes, stream);
+    CUDA_MEMCPY2D copy;
+    memset(&copy, 0, sizeof copy);
+    copy.srcMemoryType = to_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    copy.dstMemoryType = to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    copy.srcHost = copy.dstHost = host;
+    copy.srcDevice = copy.dstDevice = device;
+    copy.srcPitch = copy.dstPitch = stride;
+    copy.WidthInBytes = bytes;
+    copy.Height = rows;
+    return c->cu.copy_rows(&copy, stream);
+}
+
 static int32_t cuda_copy_box(bp_rt_device *d, void *stream, uint64_t base, uint64_t offset,
                              char *host, const bp_region *r, int32_t to_device, const char **why) {
     cuda *c = d->state;
     CUresult code = CUDA_SUCCESS;
     cuda_enter(c);
+    const int whole = r->stride[0] >= r->chunk && r->stride[0] <= INT32_MAX;
+    const uint64_t rows = whole ? r->count[0] : 1;
     for (uint64_t j = 0; j < r->count[1] && code == CUDA_SUCCESS; j++)
-        for (uint64_t i = 0; i < r->count[0] && code == CUDA_SUCCESS; i++) {
+        for (uint64_t i = 0; i < r->count[0] && code == CUDA_SUCCESS; i += rows) {
             const uint64_t at = j * r->stride[1] + i * r->stride[0];
-            const CUdeviceptr device = base + offset + at;
-            code = to_device ? c->cu.copy_in(device, host + at, r->chunk, stream)
-                             : c->cu.copy_out(host + at, device, r->chunk, stream);
+            code = cuda_copy_rows(c, stream, base + offset + at, host + at, r->chunk, rows,
+                                  r->stride[0], to_device);
         }
     const CUresult end = c->cu.synchronize(stream);
     cuda_leave(c);
     if (code == CUDA_SUCCESS) code = end;
     if (code == CUDA_SUCCESS) return 0;
     return cuda_fail(c, code, to_device ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync",
-                "a copy between host and device", why);
+                     "a copy between host and device", why);
 }
 
 /* Modules */

@@ -35,6 +35,23 @@ enum {
     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
 };
 
+enum { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
+typedef struct CUDA_MEMCPY2D {
+    size_t srcXInBytes, srcY;
+    unsigned srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    void *srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes, dstY;
+    unsigned dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    void *dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+
 /* member, name in the library, parameters; all give a CUresult */
 #define BP_CUDA_FUNCTIONS(F)                                                                       \
     F(init, cuInit, (unsigned))                                                                    \
@@ -52,6 +69,7 @@ enum {
     F(free, cuMemFree_v2, (CUdeviceptr))                                                           \
     F(copy_in, cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))                \
     F(copy_out, cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))                     \
+    F(copy_rows, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))                            \
     F(load, cuModuleLoadDataEx, (CUmodule *, const void *, unsigned, int *, void **))              \
     F(unload, cuModuleUnload, (CUmodule))                                                          \
     F(function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *))                       \

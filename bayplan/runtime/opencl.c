@@ -85,31 +85,46 @@ static void opencl_give(bp_rt_device *d, void *memory) {
     o->cl->clReleaseMemObject(memory);
 }
 
+/* One stretch, or rows of them. */
+static cl_int opencl_copy_rows(opencl *o, cl_command_queue queue, cl_mem memory, uint64_t offset,
+                               char *host, uint64_t bytes, uint64_t rows, uint64_t stride,
+                               int32_t to_device) {
+    const bp_opencl *cl = o->cl;
+    if (rows == 1)
+        return to_device ? cl->clEnqueueWriteBuffer(queue, memory, 0, offset, bytes, host, 0, NULL,
+                                                    NULL)
+                         : cl->clEnqueueReadBuffer(queue, memory, 0, offset, bytes, host, 0, NULL,
+                                                   NULL);
+    const size_t there[3] = {offset % stride, offset / stride, 0}, here[3] = {0, 0, 0};
+    const size_t region[3] = {bytes, rows, 1};
+    return to_device
+               ? cl->clEnqueueWriteBufferRect(queue, memory, 0, there, here, region, stride, 0,
+                                              stride, 0, host, 0, NULL, NULL)
+               : cl->clEnqueueReadBufferRect(queue, memory, 0, there, here, region, stride, 0,
+                                             stride, 0, host, 0, NULL, NULL);
+}
+
 static int32_t opencl_copy_box(bp_rt_device *d, void *given, uint64_t base, uint64_t offset,
                                char *host, const bp_region *r, int32_t to_device,
                                const char **why) {
     opencl *o = d->state;
     cl_command_queue queue = opencl_queue_of(o, given);
-    const uint64_t total = r->count[0] * r->count[1];
-    uint64_t done = 0;
-    for (uint64_t j = 0; j < r->count[1]; j++)
-        for (uint64_t i = 0; i < r->count[0]; i++) {
-            const uint64_t at = j * r->stride[1] + i * r->stride[0];
-            /* The queue is in order: the last one waits for all. */
-            const cl_uint waits = ++done == total;
-            const cl_int code =
-                to_device ? o->cl->clEnqueueWriteBuffer(queue, (cl_mem)(uintptr_t)base, waits,
-                                                        offset + at, r->chunk, host + at, 0, NULL,
-                                                        NULL)
-                          : o->cl->clEnqueueReadBuffer(queue, (cl_mem)(uintptr_t)base, waits,
-                                                       offset + at, r->chunk, host + at, 0, NULL,
-                                                       NULL);
-            if (code == CL_SUCCESS) continue;
-            o->cl->clFinish(queue);
-            return opencl_fail(code, to_device ? "clEnqueueWriteBuffer" : "clEnqueueReadBuffer",
-                        "a copy between host and device", why);
-        }
-    return 0;
+    cl_int code = CL_SUCCESS;
+    for (uint64_t j = 0; j < r->count[1] && code == CL_SUCCESS; j++) {
+        /* Rows that would reach into the next one of the device's memory go one by one. */
+        const uint64_t begin = offset + j * r->stride[1];
+        const int whole = r->stride[0] && begin % r->stride[0] + r->chunk <= r->stride[0];
+        const uint64_t rows = whole ? r->count[0] : 1;
+        for (uint64_t i = 0; i < r->count[0] && code == CL_SUCCESS; i += rows)
+            code = opencl_copy_rows(o, queue, (cl_mem)(uintptr_t)base, begin + i * r->stride[0],
+                                    host + j * r->stride[1] + i * r->stride[0], r->chunk, rows,
+                                    r->stride[0], to_device);
+    }
+    const cl_int end = o->cl->clFinish(queue);
+    if (code == CL_SUCCESS) code = end;
+    if (code == CL_SUCCESS) return 0;
+    return opencl_fail(code, to_device ? "clEnqueueWriteBuffer" : "clEnqueueReadBuffer",
+                       "a copy between host and device", why);
 }
 
 static const char *opencl_build_log(opencl *o, cl_program handle) {

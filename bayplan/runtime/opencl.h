@@ -64,6 +64,12 @@ enum {
     F(clEnqueueWriteBuffer, cl_int,                                                                \
       (cl_command_queue, cl_mem, cl_uint, size_t, size_t, const void *, cl_uint,                   \
        const cl_event *, cl_event *))                                                              \
+    F(clEnqueueReadBufferRect, cl_int,                                                             \
+      (cl_command_queue, cl_mem, cl_uint, const size_t *, const size_t *, const size_t *, size_t,  \
+       size_t, size_t, size_t, void *, cl_uint, const cl_event *, cl_event *))                     \
+    F(clEnqueueWriteBufferRect, cl_int,                                                            \
+      (cl_command_queue, cl_mem, cl_uint, const size_t *, const size_t *, const size_t *, size_t,  \
+       size_t, size_t, size_t, const void *, cl_uint, const cl_event *, cl_event *))               \
     F(clCreateProgramWithSource, cl_program,                                                       \
       (cl_context, cl_uint, const char **, const size_t *, cl_int *))                              \
     F(clBuildProgram, cl_int,                                                                      \

@@ -92,8 +92,12 @@ def test_parts_of_arrays_leave_the_rest_alone() -> None:
     np.testing.assert_array_equal(out, want)
 
 
-@pytest.mark.parametrize("order", ["reversed", "transposed", "strided", "one row"])
-def test_layouts(order: str) -> None:
+@pytest.mark.parametrize("target_text", ["host-cuda-emulated", "host-opencl"])
+@pytest.mark.parametrize("order", ["reversed", "transposed", "strided", "one row", "planes"])
+def test_layouts(order: str, target_text: str) -> None:
+    device_target = hl.Target(target_text)
+    if not hl.host_supports_target_device(device_target):
+        pytest.skip("no device")
     f, source = _twice()
     base = np.arange(1024, dtype=np.int32).reshape(32, 32)
     out = np.zeros((32, 32), np.int32)
@@ -102,6 +106,7 @@ def test_layouts(order: str) -> None:
         "transposed": lambda a: a[:8, :8].T,
         "strided": lambda a: a[1:17:2, 3:27:3],
         "one row": lambda a: np.broadcast_to(a[4, :8], (8, 8)),
+        "planes": lambda a: a[3:11, 20:32],
     }
     view = views[order]
     x, y, xi, yi = hl.Var("x"), hl.Var("y"), hl.Var("xi"), hl.Var("yi")
@@ -114,7 +119,7 @@ def test_layouts(order: str) -> None:
     g.output_buffer().dim(0).set_stride(hl.Expr())
     source.set(hl.Buffer(view(base)))
     with emulated():
-        g.realize(destination, EMULATED)
+        g.realize(destination, device_target)
     np.testing.assert_array_equal(target, view(base) * 2)
     assert (out != 0).sum() == (view(base) != 0).sum()
 

@@ -26,6 +26,16 @@ try:
         blur = Blur()
         for _ in range(2):
             blur.blur_y.realize(blur.sizes, target)
+    elif sys.argv[1] == "parts":
+        import numpy as np
+        array = np.arange(3000, dtype=np.int16).reshape(3, 20, 50)
+        whole = array.copy()
+        part = hl.Buffer(whole[:, 4:15, 7:29])
+        part.copy_to_device(target)
+        whole[:, 4:15, 7:29] = -1
+        part.set_device_dirty()
+        part.copy_to_host()
+        assert (whole == array).all()
     else:
         for _ in range(2):
             tile(int(sys.argv[1])).realize([256, 256], target)
@@ -76,6 +86,11 @@ def test_two_kernels(library: Path, tmp_path: Path) -> None:
         *["launch blur_x_s0_kernel 5x7x1 8x4x1 shared 0",
           "launch blur_y_s0_kernel 5x6x1 8x4x1 shared 0"] * 2,
     ]  # fmt: skip
+
+
+def test_parts_of_arrays_are_copied_by_rows(library: Path, tmp_path: Path) -> None:
+    said, log = _run(library, tmp_path, "parts")
+    assert said == "ran\n" and log == ["copy of rows"] * 6
 
 
 def test_memory_that_a_kernel_declares_is_not_given_again(library: Path, tmp_path: Path) -> None:
