@@ -9,45 +9,10 @@ import pytest
 
 import bayplan as hl
 from bayplan.reference import evaluate
+from bench.gpu_programs import LEVELS, floor_bytes, make_pyramid
 
-LEVELS = 10
 TARGETS = ["host-opencl", "host-cuda-emulated"]
-TYPES = [hl.UInt(8), hl.UInt(16), hl.UInt(32)]
 HEAP, SHARED = hl.MemoryType.Heap, hl.MemoryType.GPUShared
-
-
-def make_pyramid(growing: bool, kind: hl.MemoryType, base: Any) -> hl.Func:
-    """Ten levels, each of twice or half as many elements as the one before; two blocks."""
-    x, xo, xi, t = hl.Var("x"), hl.Var("xo"), hl.Var("xi"), hl.Var("t")
-    out = hl.Func("pyramid")
-    previous: hl.Func | None = None
-    levels = []
-    for i in range(LEVELS):
-        f = hl.Func(f"level{i}")
-        if previous is None:
-            f[x] = hl.cast(TYPES[0], x * 7)
-        else:
-            read = previous[x / 2] if growing else previous[2 * x] + previous[2 * x + 1]
-            f[x] = hl.cast(TYPES[i % 3], read + 1)
-        extent = base * 2 ** (i if growing else LEVELS - 1 - i)
-        f.bound(x, 0, extent)
-        levels.append(f)
-        previous = f
-    assert previous is not None
-    out[x] = hl.cast(hl.UInt(32), previous[x % (base if not growing else base * 512)])
-    out.bound(x, 0, 64).split(x, xo, xi, 32).gpu_blocks(xo).gpu_threads(xi)
-    for f in levels:
-        f.compute_at(out, xo).split(x, xo, t, 32, hl.TailStrategy.GuardWithIf).gpu_threads(t)
-        f.store_in(kind)
-    return out
-
-
-def floor_bytes(growing: bool, base: int) -> int:
-    sizes = [
-        TYPES[i % 3].bytes() * base * 2 ** (i if growing else LEVELS - 1 - i)
-        for i in range(LEVELS)
-    ]
-    return max([a + b for a, b in zip(sizes, sizes[1:], strict=False)])
 
 
 @pytest.mark.parametrize("run_time", [False, True])
