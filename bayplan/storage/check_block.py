@@ -120,10 +120,6 @@ class BlockRun:
                 self.open = {SHARED: [], GLOBAL: []}
                 self._walk(self.body)
 
-    def is_worth_more(self) -> bool:
-        """Whether other calls may tell more: steps may meet, or it is not known."""
-        return self.suspects is None or bool(self.suspects)
-
     # What all threads do alike
 
     def _walk(self, s: Any) -> None:

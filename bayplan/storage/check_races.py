@@ -9,6 +9,7 @@ are compared.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bayplan.analysis.evaluate import Unknown
@@ -44,13 +45,13 @@ def check_races(stmt: Stmt) -> None:
     working = [kernel for kernel in kernels if kernel.has_work()]
     if not working:
         return
-    for numbers in find_samples(stmt)[:_MOST_SAMPLES]:
-        working = [kernel for kernel in working if kernel.check(numbers)]
+    samples = find_samples(stmt)
+    working = [kernel for kernel in working if kernel.check_calls(samples)]
     if working:
         # Where threads may meet, regions that do not begin at 0 are tried too.
-        for numbers in find_samples(stmt, (true(), None))[:_MOST_SAMPLES]:
-            for kernel in working:
-                kernel.check(numbers)
+        samples = find_samples(stmt, (true(), None))
+        for kernel in working:
+            kernel.check_calls(samples)
 
 
 def _find_kernels(
@@ -101,32 +102,48 @@ class _Kernel:
         """Whether anything is written that a block's threads could meet in."""
         return any(isinstance(s, Store) for s in iterate(self.body))
 
-    def check(self, numbers: Numbers) -> bool:
+    def check_calls(self, samples: Sequence[Numbers]) -> bool:
+        """Walks blocks in some of the calls: the first few in which they can be walked.
+
+        Returns:
+            whether other calls are worth a look: some steps may meet.
+        """
+        seen: list[bool] = []
+        for numbers in samples:
+            may_meet = self.check(numbers)
+            if may_meet is not None:
+                seen.append(may_meet)
+                if not may_meet or len(seen) == _MOST_SAMPLES:
+                    break
+        return not seen or True in seen
+
+    def check(self, numbers: Numbers) -> bool | None:
         """Walks some of the blocks in one call.
 
         Returns:
-            whether other calls are worth a look: not all barriers stand where they must.
+            whether steps may meet; None: the call has no such blocks, or they are not known.
         """
         numbers = _with_layouts(numbers)
         try:
             around = self._loops_around(numbers)
             counts = [numbers.value(loop.extent, self.scope, around) for loop in self.loops]
         except Unknown:
-            return True
+            return None
         if any(count <= 0 for count in counts):
-            return True
+            return None
         corners = {tuple([0] * len(counts)), tuple([count - 1 for count in counts])}
-        worth = False
+        found: list[bool] = []
         for ids in sorted(corners):
             names = [loop.name for loop in self.loops]
             for taken in (True, False):
                 at = {**around, **dict(zip(names, ids, strict=True))}
                 run = BlockRun(self.body, self.scope, self.around, numbers, at, taken)
                 run.whole()
-                worth = worth or run.is_worth_more()
+                if run.suspects is not None:
+                    found.append(bool(run.suspects))
                 if not run.guessed:
                     break
-        return worth
+        return True in found if found else None
 
     def _loops_around(self, numbers: Numbers) -> dict[str, int]:
         """The first iteration of the host's loops around the kernel."""
