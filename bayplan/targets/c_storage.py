@@ -114,7 +114,9 @@ def _call_arena(sw: StatementWriter) -> str | None:
 def _describe(sw: StatementWriter, s: S.Allocate, kind: str) -> str:
     origin = sw.emission.program.origins.get(s.name)
     where = f", {origin.where}" if origin is not None and origin.where else ""
-    shape = " x ".join([str(e) if len(str(e)) < 40 else "..." for e in s.extents]) or "1"
+    sizes = [str(e) if build.constant_value(e) is None else str(build.constant_value(e))
+             for e in s.extents]
+    shape = " x ".join([size if len(size) < 40 else "..." for size in sizes]) or "1"
     return comment(f"{s.name}: {kind}, {shape} {s.type.element_of()}{where}")
 
 
