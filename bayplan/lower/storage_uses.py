@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bayplan.ir.exprs import Call, Load
+from bayplan.ir.exprs import Call, Load, StringImm
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import Store
 
@@ -30,6 +30,8 @@ class StorageUses:
             if type(node) in (Load, Store) and node.name not in found:
                 found = found | {node.name}
             elif type(node) is Call and node.name in _COPIES:
-                found = found | {node.args[0].value}
+                copied = node.args[0]
+                assert isinstance(copied, StringImm)
+                found = found | {copied.value}
             self._known[node] = found
         return found
