@@ -1,4 +1,4 @@
-"""Arrays with `__cuda_array_interface__`: CuPy, PyTorch, Numba, JAX and others."""
+"""Arrays on CUDA devices: those of CuPy, PyTorch, Numba, JAX and others."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 from bayplan.driver.device_buffers import device_of
 from bayplan.interop.borrowed import borrow
+from bayplan.interop.dlpack import Handed
 from bayplan.ir.errors import BufferError
 from bayplan.language.buffer import Buffer
 from bayplan.language.buffer_memory import type_of_typestr
 from bayplan.language.target import Target
+from bayplan.runtime.devices import Device
 
 
 def cuda_array(array: Any, target: Any = None, name: str = "", reverse_axes: bool = True) -> Buffer:
@@ -21,7 +23,7 @@ def cuda_array(array: Any, target: Any = None, name: str = "", reverse_axes: boo
     call of this function.
 
     Args:
-        array: anything with `__cuda_array_interface__`.
+        array: anything with `__cuda_array_interface__` or DLPack.
         target: whose kernels use it; None for "host-cuda". With "host-cuda-emulated" the array's
             memory is the host's.
         name: of the Buffer.
@@ -32,11 +34,13 @@ def cuda_array(array: Any, target: Any = None, name: str = "", reverse_axes: boo
         NoDevice: there is no CUDA device.
     """
     interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is None and hasattr(array, "__dlpack_device__"):
+        return _from_dlpack(array, target, name, reverse_axes)
     if interface is None:
-        raise BufferError(f"{type(array).__name__} has no __cuda_array_interface__")
+        raise BufferError(f"{type(array).__name__} has no __cuda_array_interface__ and no DLPack")
     if interface.get("mask") is not None:
         raise BufferError("an array with a mask cannot become a Buffer")
-    device = device_of(None, Target("host-cuda") if target is None else target)
+    device = _device(target)
     if interface.get("stream") not in (None, 1):
         # Another stream than the legacy default one, which waits for nothing.
         device.synchronize_stream(int(interface["stream"]))
@@ -56,3 +60,17 @@ def cuda_array(array: Any, target: Any = None, name: str = "", reverse_axes: boo
     return borrow(
         device, t, dims, int(address), 0, array, writable=not read_only, name=name
     )
+
+
+def _device(target: Any) -> Device:
+    return device_of(None, Target("host-cuda") if target is None else target)
+
+
+def _from_dlpack(array: Any, target: Any, name: str, reverse_axes: bool) -> Buffer:
+    device = _device(target)
+    given = Handed(array)
+    axes = range(len(given.shape))
+    dims = [
+        (given.shape[a], given.strides[a]) for a in (reversed(axes) if reverse_axes else axes)
+    ]
+    return borrow(device, given.type, dims, given.address, 0, given, name=name)

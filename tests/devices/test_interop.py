@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 from typing import Any
 
 import numpy as np
 import pytest
 
 import bayplan as hl
-from bayplan.interop import cuda_array, on_queue, opencl_array
+from bayplan.interop import cuda_array, dlpack, on_queue, opencl_array
 from bayplan.ir.errors import BufferError
 from tests.devices.programs import EMULATED, OPENCL, Blur, emulated
 
@@ -34,6 +36,39 @@ class CudaArray:
         }
 
 
+class DlpackArray:
+    """An array that says by DLPack that it is on a CUDA device."""
+
+    given_back = 0
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, stream: int) -> Any:
+        assert stream == 1
+        array, n = self.array, self.array.ndim
+        managed = dlpack.ManagedTensor()
+        tensor = managed.tensor
+        tensor.data, tensor.device_type, tensor.ndim = array.ctypes.data - 8, 2, n
+        tensor.code, tensor.bits, tensor.lanes, tensor.byte_offset = 2, 32, 1, 8
+        shape = (ctypes.c_int64 * n)(*array.shape)
+        strides = (ctypes.c_int64 * n)(*[s // 4 for s in array.strides])
+        tensor.shape, tensor.strides = shape, strides
+
+        def give_back(_address: int) -> None:
+            DlpackArray.given_back += 1
+
+        managed.deleter = type(managed.deleter)(give_back)
+        self.kept = managed, shape, strides
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(managed), b"dltensor", None)
+
+
 def _queue() -> Any:
     cl = pytest.importorskip("pyopencl")
     for platform in cl.get_platforms():
@@ -57,9 +92,28 @@ def test_cuda_arrays() -> None:
     assert out.sum() == part.sum()
 
 
+def test_dlpack() -> None:
+    blur = Blur()
+    out = np.zeros((30, 50), np.float32)
+    part = out[3 : 3 + blur.height, 4 : 4 + blur.width]
+    producers = DlpackArray(blur.array), DlpackArray(part)
+    with emulated():
+        blur.input.set(cuda_array(producers[0], EMULATED))
+        buffer = cuda_array(producers[1], EMULATED)
+        blur.blur_y.realize(buffer, EMULATED)
+    np.testing.assert_array_equal(part, blur.expected())
+    assert out.sum() == part.sum() and DlpackArray.given_back == 0
+    del buffer
+    blur.input.set(hl.Buffer(blur.array))
+    gc.collect()
+    assert DlpackArray.given_back == 2
+
+
 def test_what_is_refused() -> None:
     array = np.zeros((4, 4), np.float32)
     with pytest.raises(BufferError, match="no __cuda_array_interface__"):
+        cuda_array([1, 2], EMULATED)
+    with pytest.raises(BufferError, match="kind 1, not of CUDA"):
         cuda_array(array, EMULATED)
     with pytest.raises(BufferError, match="mask"):
         cuda_array(CudaArray(array, mask=CudaArray(array)), EMULATED)
