@@ -229,3 +229,10 @@ def get_num_threads() -> int:
     from bayplan import driver
 
     return driver.num_threads()
+
+
+def tune(build: Any, choices: Any, sizes: Any, target: Any = None, *, repeats: int = 5) -> Any:
+    """Try a program under several schedules: see `bayplan.driver.tune`."""
+    from bayplan import driver
+
+    return driver.tune(build, choices, sizes, target, repeats=repeats)

@@ -25,6 +25,7 @@ from bayplan.driver.text import (
     loop_nest_text,
     lowered_text,
 )
+from bayplan.driver.tune import tune
 
 __all__ = [
     "Callable",
@@ -51,4 +52,5 @@ __all__ = [
     "runtime",
     "set_num_threads",
     "storage",
+    "tune",
 ]

@@ -69,3 +69,24 @@ def test_more_than_can_be_asked_for() -> None:
     assert error.numbers[:2] == (102400, OPT_IN)
     assert error.message.count("51200") == 2
     assert device.launches() == []
+
+
+def test_tuning_skips_what_does_not_fit() -> None:
+    device = emulated(shared_bytes=STATIC, shared_bytes_opt_in=0)
+    with device:
+        tuning = hl.tune(tile, [128, 64, 32], [128, 128], EMULATED, repeats=2)
+    assert [t.choice for t in tuning.trials] == [128, 64, 32]
+    assert tuning.trials[0].seconds is None and tuning.trials[0].reason == "65536 > 49152"
+    assert {launch.shared_bytes for launch in device.launches()} == {16384, 4096}
+    times = {t.choice: t.seconds for t in tuning.trials[1:]}
+    assert tuning.best.choice in (64, 32) and tuning.best.seconds == min(times.values())
+    assert "65536 > 49152" in str(tuning)
+
+
+def test_tuning_where_nothing_fits_is_one_error() -> None:
+    with emulated(shared_bytes=1024, shared_bytes_opt_in=0):
+        error = refused(
+            lambda: hl.tune(tile, [128, 64, 32], [128, 128], EMULATED), DeviceLimitError
+        )
+    for reason in ("128  does not fit: 65536 > 1024", "64", "16384 > 1024", "4096 > 1024"):
+        assert reason in error.message
