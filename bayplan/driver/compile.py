@@ -31,6 +31,7 @@ class CompiledPipeline:
         program: the lowered program.
         source: the emitted C.
         device_source: its kernels, "" where there are none.
+        kernel_names: by title of a kernel, its name in that source.
         sites: the places at which a call can end with an error.
     """
 
@@ -48,6 +49,7 @@ class CompiledPipeline:
         self.source: str = emitted.source
         self.sites: list[ErrorSite] = emitted.sites
         self.device_source: str = emitted.device_source
+        self.kernel_names: dict[str, str] = emitted.kernel_names
         self._kernel_count = emitted.kernel_count
         self._externs = ExternTable(list(emitted.unit.extern_functions.values()))
         self._loaded: Any = None

@@ -59,6 +59,8 @@ def storage(
     origins = {
         name: (origin.func, origin.where) for name, origin in compiled.program.origins.items()
     }
+    for function in functions:
+        origins.setdefault(function.name, (function.name, function.where))
     assert compiled.program.plan is not None
     return make_report(
         compiled.program.name,
@@ -68,6 +70,8 @@ def storage(
         origins,
         compiled.program.kinds,
         num_threads() if workers is None else workers,
+        compiled.program.readable,
+        compiled.kernel_names,
     )
 
 

@@ -16,9 +16,8 @@ from bayplan.ir.stmts import Evaluate, For, IfThenElse, Stmt
 from bayplan.ir.types import INT32
 from bayplan.storage.hazards import NEVER, Hazards
 from bayplan.storage.kernel_steps import KernelSteps, Part, Step
+from bayplan.storage.kernels import BARRIER
 from bayplan.storage.memory_places import GLOBAL, SHARED
-
-BARRIER: Final = "gpu_thread_barrier"
 
 _MOST_TRIALS: Final = 32
 

@@ -108,6 +108,21 @@ def names_of_size(extents: Sequence[Expr], lets: Sequence[tuple[str, Expr]]) -> 
     return _Writer(lets).names_of(extents)
 
 
+def write_numbers(
+    numbers: Sequence[Expr], lets: Sequence[tuple[str, Expr]]
+) -> tuple[str, ...]:
+    """Numbers of the call as formulas in the words of the user; "" for one that is too long.
+
+    Args:
+        lets: all that are bound around them, outermost first.
+    """
+    with compilation():
+        writer = _Writer(lets)
+        texts = [_text(writer.expand(reintern(e))) for e in numbers]
+        # A term would have to be explained.
+        return tuple(["" if writer.terms or len(t) > LONGEST else t for t in texts])
+
+
 class _Writer:
     """Writes extents with lets written out, and gives names to what is too long."""
 

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from bayplan.ir import build
-from bayplan.ir.exprs import Expr, Variable
+from bayplan.ir.exprs import Call, Expr, Variable
 from bayplan.ir.memory import ForKind
-from bayplan.ir.stmts import For, LetStmt, Stmt
+from bayplan.ir.stmts import Evaluate, For, LetStmt, Stmt
 from bayplan.ir.types import INT32, INT64, Type
 from bayplan.ir.walk import iterate
 
 _THREADS: Final = (ForKind.GPUThread, ForKind.GPULane)
 _BLOCK_ID: Final = ".block_id_"
+BARRIER: Final = "gpu_thread_barrier"
+"""The intrinsic that the threads of a block wait for each other with."""
+
 ON_DEVICE: Final = ".device"
 """What the name of a temporary that the host has too is followed by for its bytes on the device."""
 
@@ -23,9 +26,17 @@ def is_kernel(s: object) -> bool:
     return type(s) is For and s.kind is ForKind.GPUBlock
 
 
-def is_over_blocks(loop: str) -> bool:
-    """Whether a loop of that name is over the blocks of a kernel."""
-    return _BLOCK_ID in loop
+def title_of(loop: str) -> str:
+    """The title of the kernel over whose blocks a loop of that name is, "" for other loops."""
+    title, found, _ = loop.partition(_BLOCK_ID)
+    return title if found else ""
+
+
+def fence_of_barrier(s: object) -> int:
+    """The fence of a barrier (1: shared memory, 2: global, 3: both), 0 for other statements."""
+    if type(s) is not Evaluate or type(s.value) is not Call or s.value.name != BARRIER:
+        return 0
+    return int(build.constant_value(s.value.args[0]) or 0)
 
 
 def is_stretch(s: object) -> bool:
@@ -66,7 +77,7 @@ class Kernel:
         self.loops = tuple(loops)
         self.lets = tuple(lets)
         self.body = loops[-1].body
-        self.title = node.name.partition(_BLOCK_ID)[0]
+        self.title = title_of(node.name) or node.name
         self.threads = _find_threads(self.body)
 
     def blocks(self) -> Expr:

@@ -23,6 +23,8 @@ def list_temporaries(
         sizes: what sizes are for the call.
     """
     plans = {plan.title: plan for plan in kernels}
+    for kernel in kernels:
+        kernel.steps = lives.kernels.get(kernel.title, (0, 0))
     slabs = {plan.slab.name: plan for plan in kernels if plan.slab is not None}
     found: dict[Life, PlannedTemporary] = {}
     for life in lives.lives:

@@ -35,7 +35,13 @@ from bayplan.ir.stmts import (
 )
 from bayplan.ir.types import Type
 from bayplan.ir.walk import iterate
-from bayplan.storage.kernels import ON_DEVICE, is_kernel, is_stretch
+from bayplan.storage.kernels import (
+    ON_DEVICE,
+    fence_of_barrier,
+    is_kernel,
+    is_stretch,
+    title_of,
+)
 from bayplan.storage.places import Place, loops_around, parallel_loop_of
 
 _COPIES: Final = frozenset(["device_copy_in", "device_copy_out", "device_written", "host_written"])
@@ -94,9 +100,12 @@ class Lives:
         steps: what happens at each step, in a few words.
         leaves: by step, the statements and expressions in it that read or write memory.
         places: by step, what is around each of these leaves.
+        kernels: by title, the half-open interval of steps of each kernel.
+        barriers: in program order the step that each barrier stands before, its fence, and the
+            names of the loops around it.
     """
 
-    __slots__ = ("leaves", "lives", "places", "steps")
+    __slots__ = ("barriers", "kernels", "leaves", "lives", "places", "steps")
 
     def __init__(
         self,
@@ -109,6 +118,8 @@ class Lives:
         self.steps = steps
         self.leaves = leaves
         self.places = places
+        self.kernels: dict[str, tuple[int, int]] = {}
+        self.barriers: list[tuple[int, int, tuple[str, ...]]] = []
 
 
 class _Finder:
@@ -127,6 +138,8 @@ class _Finder:
         self.accessed: list[tuple[str, int]] = []
         self.in_threads = False
         self.in_kernel = False
+        self.kernels: dict[str, tuple[int, int]] = {}
+        self.barriers: list[tuple[int, int, tuple[str, ...]]] = []
 
     def walk(self, s: Stmt) -> None:
         if isinstance(s, Block):
@@ -159,6 +172,9 @@ class _Finder:
     def _walk_leaf(self, s: Stmt) -> None:
         writes = s.name if isinstance(s, Store) else None
         if isinstance(s, AssertStmt | Evaluate) and not _loads(s):
+            fence = fence_of_barrier(s)
+            if fence:
+                self.barriers.append((len(self.steps), fence, tuple(self.loops)))
             return
         if self.stretch is None or writes != self.stretch:
             self._new_step(f"write {writes}" if writes else "evaluate")
@@ -221,6 +237,8 @@ class _Finder:
         self.in_kernel = outside
         self.stretch = None
         place.begin, place.end = first_step, len(self.steps)
+        if is_kernel(s) and not outside:
+            self.kernels[title_of(s.name)] = (first_step, len(self.steps))
         for name in {name for name, _ in self.accessed[first_access:]}:
             life = outer.get(name)
             if life is not None:
@@ -266,4 +284,6 @@ def find_lives(stmt: Stmt) -> Lives:
     """Numbers the steps of a final statement and finds the life of each allocation."""
     finder = _Finder()
     finder.walk(stmt)
-    return Lives(finder.lives, finder.steps, finder.leaves, finder.places)
+    found = Lives(finder.lives, finder.steps, finder.leaves, finder.places)
+    found.kernels, found.barriers = finder.kernels, finder.barriers
+    return found

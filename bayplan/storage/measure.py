@@ -68,7 +68,7 @@ class Measured:
         self.exact = True
 
 
-class _Meter:
+class Meter:
     """Walks with the values of variables; `held` is the sum held by the enclosing statements."""
 
     def __init__(
@@ -175,7 +175,7 @@ class _Meter:
 
     def _walk_loop(self, s: For, times: int) -> None:
         if is_kernel(s):
-            # What is in it is the device's.
+            self.walk_kernel(s, times)
             return
         try:
             low = int(evaluate(s.min, self.values))
@@ -205,6 +205,9 @@ class _Meter:
             self.result.exact = False
         self.held = outer_held
         self.peak = max(outer_peak, outer_held + inner)
+
+    def walk_kernel(self, s: For, times: int) -> None:
+        """What is in a kernel is the device's."""
 
     def _walk_allocation(self, s: Allocate, times: int) -> None:
         size = 0
@@ -255,7 +258,7 @@ def measure(
         workers: iterations of a parallel loop that run at once.
         without: name of an allocation that does not count.
     """
-    meter = _Meter(kinds, workers, without)
+    meter = Meter(kinds, workers, without)
     meter.values = dict(values)
     meter.given = frozenset(values)
     meter.walk(stmt, 1)

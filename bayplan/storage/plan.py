@@ -139,9 +139,10 @@ class KernelPlan:
         slab: the temporary that holds those of all blocks.
         members: by name of the allocation the temporary, for both arenas; names are unique in a
             kernel.
+        steps: the half-open interval of the program's steps that are the kernel's.
     """
 
-    __slots__ = ("blocks", "device", "members", "shared", "slab", "threads", "title")
+    __slots__ = ("blocks", "device", "members", "shared", "slab", "steps", "threads", "title")
 
     def __init__(
         self, title: str, blocks: tuple[Expr, ...], threads: tuple[Expr, ...]
@@ -153,6 +154,7 @@ class KernelPlan:
         self.device: Arena | None = None
         self.slab: PlannedTemporary | None = None
         self.members: dict[str, PlannedTemporary] = {}
+        self.steps = (0, 0)
 
 
 class StoragePlan:

@@ -46,6 +46,7 @@ class Temporary(_Frozen):
         arena: name of the arena its bytes are in, or of the output that it lives in until that is
             stored; its own name where it has memory of its own; "stack", or "thread" for what
             each thread of a device has.
+        kernel: the title of the kernel that it is in, "" for none.
         offset: bytes from the begin of the arena to its own, None on the stack.
         shares: names of the temporaries whose bytes are the same ones at other steps, and of the
             output.
@@ -64,6 +65,7 @@ class Temporary(_Frozen):
         "formula",
         "func",
         "in_place_of",
+        "kernel",
         "kind",
         "life_begin",
         "life_end",
@@ -85,6 +87,7 @@ class Temporary(_Frozen):
     formula: str
     func: str
     in_place_of: str
+    kernel: str
     kind: str
     life_begin: int
     life_end: int
@@ -147,6 +150,100 @@ class Arena(_Frozen):
         return align_up(self.bytes, self.alignment)
 
 
+class Barrier(_Frozen):
+    """A place in a kernel where the threads of a block wait for each other.
+
+    Attributes:
+        step: the step of the report that it stands before.
+        fence: the memory that it covers: "shared", "global" or "shared and global".
+        loops: names of the loops around it in the block, outermost first; it is passed in each
+            iteration.
+    """
+
+    __slots__ = ("fence", "loops", "step")
+
+    fence: str
+    loops: tuple[str, ...]
+    step: int
+
+
+class Kernel(_Frozen):
+    """One kernel of a call.
+
+    Attributes:
+        name: its title, which arenas and temporaries call it by: "blur_y.s0.kernel".
+        function: its name in the device source and in profilers; "" where it is not known.
+        func: name of the Func that it computes.
+        source: the user's line that defines the Func, or None.
+        launches: how often the call launches it; without blocks there is no launch.
+        blocks, threads: of its largest launch, in x, y, z: blocks, and threads of a block.
+        blocks_formula, threads_formula: the same in the user's names, each "" where it is too
+            long or differs between launches; division rounds down.
+        register_bytes: of the arrays that one thread has for itself; values that have no array
+            are the device's compiler's.
+        shared: name of the arena in a block's shared memory, "" for none.
+        shared_bytes: what a block needs of it, None where only the call knows.
+        shared_floor_bytes: the least that any plan could take.
+        device: name of the arena that each block has in global memory, "" for none.
+        slice_bytes: what a block needs of that, to the slice of the next one.
+        slice_floor_bytes: the least that any plan could take.
+        temporaries: names of what lives in it, in program order.
+        barriers: in program order, as they stand in the source.
+        life_begin, life_end: half-open interval of the report's steps that are its own: a loop
+            over threads is one step.
+        notes: what was asked for and not given, and why.
+        exact: False where the numbers of launches, blocks and threads are bounds or not known.
+    """
+
+    __slots__ = (
+        "barriers",
+        "blocks",
+        "blocks_formula",
+        "device",
+        "exact",
+        "func",
+        "function",
+        "launches",
+        "life_begin",
+        "life_end",
+        "name",
+        "notes",
+        "register_bytes",
+        "shared",
+        "shared_bytes",
+        "shared_floor_bytes",
+        "slice_bytes",
+        "slice_floor_bytes",
+        "source",
+        "temporaries",
+        "threads",
+        "threads_formula",
+    )
+
+    barriers: tuple[Barrier, ...]
+    blocks: tuple[int, ...]
+    blocks_formula: tuple[str, ...]
+    device: str
+    exact: bool
+    func: str
+    function: str
+    launches: int
+    life_begin: int
+    life_end: int
+    name: str
+    notes: tuple[str, ...]
+    register_bytes: int
+    shared: str
+    shared_bytes: int | None
+    shared_floor_bytes: int | None
+    slice_bytes: int | None
+    slice_floor_bytes: int | None
+    source: SourceLine | None
+    temporaries: tuple[str, ...]
+    threads: tuple[int, ...]
+    threads_formula: tuple[str, ...]
+
+
 class StorageReport(_Frozen):
     """What one call takes, for each temporary and in all.
 
@@ -155,6 +252,7 @@ class StorageReport(_Frozen):
         temporaries: in program order.
         arenas: the call's, those of workers, "stack" where something is on it, and those in
             the memory of a device: the call's, and the shared and global ones of its kernels.
+        kernels: in program order.
         allocations: how often the call asks its allocator for memory.
         peak_bytes: heap bytes that the call holds at its peak, as its allocator counts them; with
             a workspace the bytes that this must have from an aligned address on.
@@ -182,6 +280,7 @@ class StorageReport(_Frozen):
         "floor_bytes",
         "floor_formula",
         "formula",
+        "kernels",
         "peak_bytes",
         "pipeline",
         "stack_bytes",
@@ -200,6 +299,7 @@ class StorageReport(_Frozen):
     floor_bytes: int
     floor_formula: str
     formula: str
+    kernels: tuple[Kernel, ...]
     peak_bytes: int
     pipeline: str
     stack_bytes: int
@@ -235,6 +335,17 @@ class StorageReport(_Frozen):
                 return temporary
         known = ", ".join([t.name for t in self.temporaries]) or "none"
         raise KeyError(f"no temporary {name!r}; there are: {known}")
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that title or function, or the one that computes the Func of that name."""
+        for kernel in self.kernels:
+            if name in (kernel.name, kernel.function):
+                return kernel
+        for kernel in self.kernels:
+            if name in (kernel.func, kernel.func.partition("$")[0]):
+                return kernel
+        known = ", ".join([k.name for k in self.kernels]) or "none"
+        raise KeyError(f"no kernel {name!r}; there are: {known}")
 
     def to_json(self) -> str:
         """The report as JSON, with a schema version."""

@@ -13,7 +13,7 @@ from bayplan.ir.memory import MemoryType
 from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
 from bayplan.storage.formula import write_formulas
-from bayplan.storage.kernels import is_over_blocks
+from bayplan.storage.kernels import title_of
 from bayplan.storage.measure import HEAP, ON_STACK, measure
 from bayplan.storage.plan import Arena as PlannedArena
 from bayplan.storage.plan import KindChoice, PlannedTemporary, StoragePlan
@@ -26,7 +26,8 @@ from bayplan.storage.read_plan import (
     read_arenas,
     size_in_call,
 )
-from bayplan.storage.records import Arena, StorageReport, Temporary
+from bayplan.storage.records import Arena, Kernel, StorageReport, Temporary
+from bayplan.storage.report_kernels import make_kernels
 from bayplan.storage.requests import align_up
 
 _WITH_ADDRESS = (MemoryType.Heap, MemoryType.GPUShared, MemoryType.GPUGlobal)
@@ -42,6 +43,8 @@ def make_report(
     origins: Mapping[str, tuple[str, SourceLine | None]],
     kinds: Mapping[str, KindChoice],
     workers: int = 1,
+    readable: Stmt | None = None,
+    functions: Mapping[str, str] | None = None,
 ) -> StorageReport:
     """Makes the report of one call.
 
@@ -53,8 +56,12 @@ def make_report(
         origins: by name of a temporary, its Func and the user's line.
         kinds: by name of a temporary, the kind that was asked for.
         workers: threads of a parallel loop.
+        readable: the statement with the barriers of its kernels, as users are shown it; None: it
+            has no kernels.
+        functions: by title of a kernel, its name in the device source.
     """
-    return _Maker(plan, stmt, values, origins, kinds, workers).run(pipeline)
+    maker = _Maker(plan, stmt, values, origins, kinds, workers)
+    return maker.run(pipeline, readable, functions or {})
 
 
 class _Maker:
@@ -106,7 +113,9 @@ class _Maker:
                 self.exact = False
         return found
 
-    def run(self, pipeline: str) -> StorageReport:
+    def run(
+        self, pipeline: str, readable: Stmt | None, functions: Mapping[str, str]
+    ) -> StorageReport:
         temporaries = tuple([self._temporary(t) for t in self.plan.temporaries])
         arenas = [
             self._arena(a.name, a.scope)
@@ -131,10 +140,17 @@ class _Maker:
         on_device, least = (0, 0) if device is None else (device.bytes, device.floor_bytes)
         floor = (call.floor_bytes if call is not None else 0) + self.heap.peak_bytes
         own = self.heap.counts
+        kernels: tuple[Kernel, ...] = ()
+        if readable is not None and self.plan.kernels:
+            kernels = make_kernels(
+                self.plan.kernels, readable, self.values, temporaries, self.on_device,
+                self.origins, functions,
+            )
         return StorageReport(
             pipeline=pipeline,
             temporaries=temporaries,
             arenas=tuple(arenas),
+            kernels=kernels,
             allocations=(1 if call_bytes else 0) + sum(own.values()),
             peak_bytes=peak,
             floor_bytes=min(floor, peak),
@@ -207,7 +223,7 @@ class _Maker:
         shares: tuple[str, ...] = ()
         replaced = ""
         arena = (t.arena or t.name) if t.kind in _WITH_ADDRESS else "stack"
-        in_kernel = any(is_over_blocks(loop) for loop in t.loops)
+        kernel = "".join(dict.fromkeys([title_of(loop) for loop in t.loops]))
         if t in self.in_outputs:
             arena, offset, size = t.output, 0, size_in_call(t, self.values)
             others = [o for o in self.in_outputs if o.output == t.output and o is not t]
@@ -220,7 +236,7 @@ class _Maker:
             size, offset = numbers.sizes[t.member], numbers.offsets[t.member]
             shares = self._find_shares(t)
             copies = self._copies(t.arena)
-        elif in_kernel:
+        elif kernel:
             size, arena = size_in_call(t, self.values), "thread"
         else:
             size, known = self._measured(t)
@@ -245,6 +261,7 @@ class _Maker:
             offset=offset,
             shares=shares,
             in_place_of=replaced,
+            kernel=kernel,
             per_worker=t.arena in self.slabs,
         )
 

@@ -75,6 +75,7 @@ class Emission:
         takes_context: the entry points are given a context; else they use the thread's own.
         callees: the pipelines it calls, in the same file.
         kernel_count: how many kernels it has.
+        kernel_names: by title of a kernel, the name of its function.
         device_source: the kernels, in the language of the device; "" where there are none.
     """
 
@@ -98,6 +99,7 @@ class Emission:
         self.source = ""
         self.device_source = ""
         self.kernel_count = 0
+        self.kernel_names: dict[str, str] = {}
         self.parameters: list[str] = []  # of the entry points, as C declares them
         self.callees: list[Emission] = []
         self.live = find_live(program.body, marks_lives(program.target))
@@ -201,7 +203,9 @@ def _assemble(emission: Emission) -> None:
     ]
     if unit.device is not None:
         emission.device_source = unit.device.text()  # type: ignore[attr-defined]
-        emission.kernel_count = len(unit.device.kernels)  # type: ignore[attr-defined]
+        kernels: list[Any] = unit.device.kernels  # type: ignore[attr-defined]
+        emission.kernel_count = len(kernels)
+        emission.kernel_names = {kernel.title: kernel.name for kernel in kernels}
     if uses_device(emission):
         device_sites(emission)
     functions: Lines = []
