@@ -102,8 +102,14 @@ DEVICE: Final[dict[str, str]] = {
     "device_written": "(name): int32, the device's bytes are newer from here on",
     "host_written": "(name): int32, the host's bytes are newer from here on",
     "device_shared_limit": "(): int64, the most bytes of shared memory that a block may ask for",
+    "warp_shuffle": "(value, lane, lanes): the value that this lane of the warp has here, at the "
+    "same time; the first `lanes` lanes of the warp come here together",
+    "warp_shuffle_up": "(value, n, lanes): that of the lane n before this one; any for the first n",
+    "warp_shuffle_down": "(value, n, lanes): that of the lane n behind this one; any for the last",
+    "warp_shuffle_xor": "(value, n, lanes): that of the lane with the number of this one ^ n",
 }
-"""Calls of kind INTRINSIC about devices; the name is a StringImm."""
+"""Calls of kind INTRINSIC about devices; the name is a StringImm. A warp_shuffle is the value of a
+LetStmt, where all of its lanes come."""
 
 EXTERN: Final[dict[str, str]] = {
     "extern_value": "(argument...): the value number value_index that the C function `target` "

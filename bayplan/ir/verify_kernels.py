@@ -98,7 +98,10 @@ class _Uniform:
         for extent in extents:
             if not free_variables(extent).isdisjoint(self._bound):
                 self._fail("the number of threads is known before the kernel runs", s)
+        lets = {node.value for node in iterate(body) if type(node) is LetStmt}
         for node in iterate(body):
+            if type(node) is Call and node.name.startswith("warp_shuffle") and node not in lets:
+                self._fail("an exchange between lanes is the value of a let", node)
             if type(node) is For and node.kind is not ForKind.Serial:
                 self._fail("a loop in a stretch is serial", node)
             if type(node) is Call and node.name == "gpu_thread_barrier":

@@ -79,6 +79,9 @@ BEFORE_READABLE: Final = (
     "rewrite_interleavings",
     # Order: where no pass makes more checks inside of loops.
     "hoist_kernel_checks",
+    # Order: on loops over lanes as scheduled, unrolled, simplified; before normalize_kernels, which
+    # makes room for all warps.
+    "lower_warp_shuffles",
     # Order: all loops that are left run; before partition_loops, which leaves kernels alone.
     "normalize_kernels",
     "partition_loops",

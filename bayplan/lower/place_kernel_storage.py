@@ -160,9 +160,10 @@ class _InKernel:
         if self.in_stretch:
             return self._in_threads(node, place)
         kind = asked
-        if kind in _OF_THREAD:
-            kind = self._moved(node, MemoryType.GPUShared, "the threads of a block share it")
-        elif kind in _NOT_ON_DEVICES:
+        if kind is MemoryType.Register:
+            # What lanes of a warp share (see `lower_warp_shuffles`): each has its own elements.
+            return node.with_body(self._walk(body, place))
+        if kind in _NOT_ON_DEVICES:
             kind = self._moved(node, MemoryType.GPUShared, _NOT_ON_DEVICES[kind])
         elif kind is MemoryType.Auto:
             kind = MemoryType.GPUShared

@@ -31,6 +31,7 @@ from bayplan.ir.build import (
 )
 from bayplan.ir.errors import InternalError, ScheduleError
 from bayplan.ir.exprs import Expr, Load
+from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import (
     Allocate,
     Block,
@@ -155,7 +156,12 @@ class SplitAtThreads:
         return For(step, int32(0), most, s.kind, s.partition, body)
 
     def _allocate(self, s: Allocate, around: Around) -> Stmt:
-        """A temporary between stretches has room for all threads of the loops around."""
+        """A temporary between stretches has room for all threads of the loops around.
+
+        But for registers, of which each thread has its own (see `lower_warp_shuffles`).
+        """
+        if s.memory_type is MemoryType.Register:
+            return s.with_body(self.run(s.body, around))
         if not around:
             return s.with_body(self.run(s.body))
         extents: list[Expr] = []

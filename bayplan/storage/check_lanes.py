@@ -149,6 +149,8 @@ class Lanes:
             return self.of(e.args[0], lane)
         if e.name == "if_then_else" and len(e.args) == 3:
             return _choose(self.of(e.args[0]), self.of(e.args[1], lane), self.of(e.args[2], lane))
+        if e.name.startswith("warp_shuffle"):
+            return None
         if e.type.lane_count == 1 and e.type.kind != "float":
             return self._from_outside(e)
         return None

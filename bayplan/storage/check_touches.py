@@ -39,6 +39,8 @@ class Place:
 def place_of(s: Allocate, around: Mapping[str, Place], scope: Scope | None) -> Place:
     if s.address is None:
         kind = SHARED if s.memory_type is MemoryType.GPUShared else GLOBAL
+        if s.memory_type is MemoryType.Register:
+            kind = 0  # each thread has its own
         return Place(s.name, kind, s, None, scope)
     base = s.address.args[-2]
     assert isinstance(base, Variable)

@@ -23,7 +23,7 @@ from bayplan.ir.exprs import (
     Sub,
     Variable,
 )
-from bayplan.ir.memory import ForKind
+from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
     Allocate,
@@ -159,7 +159,7 @@ class KernelSteps:
             self._branch(part, s)
         elif isinstance(s, Allocate):
             self._read(part, *s.extents, s.condition)
-            hidden = self.memories.enter(s, self.names, False)
+            hidden = self.memories.enter(s, self.names, s.memory_type is MemoryType.Register)
             part.inner = [self._part(s.body)]
             self.memories.leave(s, hidden)
         elif isinstance(s, Atomic):

@@ -117,6 +117,10 @@ class CUDA(DeviceLanguage):
     def strict_product(self, t: Type) -> str | None:
         return "__dmul_rn" if t.width == 64 else "__fmul_rn"
 
+    def shuffle(self, name: str, value: str, which: str, lanes: int) -> str | None:
+        way = name.removeprefix("warp_shuffle")
+        return f"__shfl{way}_sync({hex((1 << lanes) - 1)}u, {value}, {which})"
+
     def compare_and_swap(self, unit: DeviceUnit, width: int, space: str) -> str:
         return "bp_swap"
 

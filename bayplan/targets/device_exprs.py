@@ -134,6 +134,21 @@ def _nothing(w: DeviceWriter, e: E.Call) -> Text:
     return "0", ATOM
 
 
+def _shuffle(w: DeviceWriter, e: E.Call) -> Text:
+    """Narrow values go as 32 bits; float16, which is computed as float32, goes as that."""
+    t = e.type
+    value = w.scalar(e.args[0])
+    shown = t.element_of()
+    if t.kind != "float":
+        shown = Type("uint", max(t.width, 32))
+        value = cast_scalar(value, t, shown)
+    lanes = int(build.constant_value(e.args[2]) or 0)
+    text = w.language.shuffle(e.name, value[0], w.scalar(e.args[1])[0], lanes)
+    if text is None:
+        raise InternalError(f"{w.language.name} has no exchange between lanes")
+    return cast_scalar((text, ATOM), shown, t)
+
+
 _CALLS: Final[dict[str, Callable[[Any, Any], Text]]] = {
     "popcount": _count_bits,
     "count_leading_zeros": _count_bits,
@@ -141,6 +156,10 @@ _CALLS: Final[dict[str, Callable[[Any, Any], Text]]] = {
     "reinterpret": _reinterpret,
     "fma": _fma,
     "strict_float": _strict,
+    "warp_shuffle": _shuffle,
+    "warp_shuffle_up": _shuffle,
+    "warp_shuffle_down": _shuffle,
+    "warp_shuffle_xor": _shuffle,
     "prefetch": _nothing,
     "undef": _nothing,
 }

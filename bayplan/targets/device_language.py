@@ -130,6 +130,17 @@ class DeviceLanguage:
         was found, as unsigned integers of the width."""
         raise NotImplementedError
 
+    def shuffle(self, name: str, value: str, which: str, lanes: int) -> str | None:
+        """An exchange between the first `lanes` lanes of a warp; None: there is none.
+
+        Args:
+            name: of the intrinsic.
+            value: that a lane shows, of 32 or 64 bits.
+            which: the lane, or how far it is.
+            lanes: how many take part.
+        """
+        return None
+
     def read_shared(self, swap: str, pointer: str, place: str) -> str:
         """The value at a place that other threads may write at the same time.
 
