@@ -103,8 +103,8 @@ static uint64_t pool_bytes(uint64_t bytes) {
     return (((bytes - 1) >> shift) + 1) << shift;
 }
 
-static int32_t device_allocate(bp_device *base, uint64_t bytes, bp_device_pointer *out,
-                               const char **why) {
+int32_t bp_allocate_twin(bp_device *base, uint64_t bytes, bp_device_pointer *out,
+                         const char **why) {
     bp_rt_device *d = (bp_rt_device *)base;
     memset(out, 0, sizeof *out);
     if (bp_is_lost(d, why)) return BP_ERROR;
@@ -124,13 +124,32 @@ static int32_t device_allocate(bp_device *base, uint64_t bytes, bp_device_pointe
     out->base = (uint64_t)(uintptr_t)bp_device_address(block);
     out->block = block;
     out->device = base;
+    *bp_device_note(block) = 0;
     return 0;
+}
+
+/* Memory of temporaries is counted, to compare it with what was planned. */
+static int32_t device_allocate(bp_device *base, uint64_t bytes, bp_device_pointer *out,
+                               const char **why) {
+    bp_rt_device *d = (bp_rt_device *)base;
+    const int32_t status = bp_allocate_twin(base, bytes, out, why);
+    if (status < 0) return status;
+    *bp_device_note(out->block) = bytes;
+    const uint64_t now = __atomic_add_fetch(&d->temporaries, bytes, __ATOMIC_RELAXED);
+    uint64_t most = __atomic_load_n(&d->most_temporaries, __ATOMIC_RELAXED);
+    while (now > most && !__atomic_compare_exchange_n(&d->most_temporaries, &most, now, 1,
+                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return status;
 }
 
 static void device_release(bp_device_pointer *pointer) {
     bp_rt_device *d = (bp_rt_device *)pointer->device;
     const char *why;
-    if (pointer->block && !bp_is_lost(d, &why)) bp_device_give(d->pool, pointer->block);
+    if (pointer->block && !bp_is_lost(d, &why)) {
+        __atomic_sub_fetch(&d->temporaries, *bp_device_note(pointer->block), __ATOMIC_RELAXED);
+        bp_device_give(d->pool, pointer->block);
+    }
     memset(pointer, 0, sizeof *pointer);
 }
 
@@ -301,8 +320,18 @@ int32_t bp_launch_records(bp_device *base, bp_launch_record *out, int32_t room) 
     return kept;
 }
 
-void bp_device_memory(bp_device *base, bp_pool_statistics *out) {
-    bp_device_statistics(((bp_rt_device *)base)->pool, out);
+void bp_device_memory(bp_device *base, bp_memory_of_device *out) {
+    bp_rt_device *d = (bp_rt_device *)base;
+    bp_device_statistics(d->pool, &out->pool);
+    out->temporaries = __atomic_load_n(&d->temporaries, __ATOMIC_RELAXED);
+    out->most_temporaries = __atomic_load_n(&d->most_temporaries, __ATOMIC_RELAXED);
+}
+
+/* From now on the most bytes of temporaries are counted anew. */
+void bp_device_reset_most(bp_device *base) {
+    bp_rt_device *d = (bp_rt_device *)base;
+    __atomic_store_n(&d->most_temporaries, __atomic_load_n(&d->temporaries, __ATOMIC_RELAXED),
+                     __ATOMIC_RELAXED);
 }
 
 /* Gives memory that is kept for later calls back to the device; the bytes that were kept. */

@@ -56,7 +56,14 @@ struct bp_rt_device {
     pthread_mutex_t lock; /* of programs, launches and their record */
     bp_launch_record *records;
     int32_t record_count, record_room;
+    /* Bytes of temporaries of calls, as they were asked for: now, and the most since a reset. */
+    uint64_t temporaries, most_temporaries;
 };
+
+typedef struct bp_memory_of_device {
+    bp_pool_statistics pool;
+    uint64_t temporaries, most_temporaries;
+} bp_memory_of_device;
 
 /* device.c */
 const char *bp_why(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -65,6 +72,8 @@ const char *bp_why_text(char *text); /* takes memory of malloc's over */
 bp_rt_device *bp_new_device(const bp_driver *driver, void *state, const char *api, char *name,
                             const bp_device_limits *limits, uint64_t limit);
 void bp_close_device(bp_rt_device *d);
+/* Memory for a twin, which is no temporary of a call. */
+int32_t bp_allocate_twin(bp_device *d, uint64_t bytes, bp_device_pointer *out, const char **why);
 /* Whether this is a forked child, in which the driver would wait for ever; and a message. */
 int32_t bp_is_lost(const bp_rt_device *d, const char **why);
 

@@ -90,7 +90,7 @@ static int32_t make_twin(bp_device *d, bp_buffer *b, uint64_t bytes, const char 
         *why = "there is no memory";
         return BP_OUT_OF_MEMORY;
     }
-    const int32_t status = d->allocate(d, bytes ? bytes : 1, &twin->at, why);
+    const int32_t status = bp_allocate_twin(d, bytes ? bytes : 1, &twin->at, why);
     if (status < 0) {
         free(twin);
         return status;

@@ -20,7 +20,7 @@ typedef struct use {
 
 struct bp_device_block {
     void *memory;
-    uint64_t bytes;
+    uint64_t bytes, note;
     use *uses; /* the last command of each queue that may not be over */
     int32_t count, capacity;
     void *ordered; /* the queue that was told to wait for all uses, or NULL */
@@ -45,6 +45,7 @@ bp_device_pool *bp_device_pool_new(const bp_pool_hooks *device, uint64_t limit) 
 }
 
 void *bp_device_address(const bp_device_block *block) { return block->memory; }
+uint64_t *bp_device_note(bp_device_block *block) { return &block->note; }
 
 static void drop_use(bp_device_pool *pool, bp_device_block *b, int32_t i) {
     pool->device.drop_event(pool->device.user, b->uses[i].event);

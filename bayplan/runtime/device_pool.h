@@ -35,6 +35,8 @@ void bp_device_pool_free(bp_device_pool *pool);
  * still use it come first: the queue waits for them, or the block is another one. */
 bp_device_block *bp_device_take(bp_device_pool *pool, void *queue, uint64_t bytes);
 void *bp_device_address(const bp_device_block *block);
+/* A number that who has the block keeps with it; what it was before stays. */
+uint64_t *bp_device_note(bp_device_block *block);
 /* The queue has a command that uses the block and is over with the event. */
 void bp_device_use(bp_device_pool *pool, bp_device_block *block, void *queue, void *event);
 /* The host is over with the block; commands that use it may still wait in their queues. */

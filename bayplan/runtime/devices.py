@@ -52,6 +52,9 @@ class DeviceMemory(ctypes.Structure):
         kept: bytes of blocks kept for later calls.
         events: commands that are remembered for the sake of other queues.
         allocations: how often the device was asked for memory.
+        temporaries: bytes that temporaries of calls have, as they were asked for; not those of
+            buffers.
+        most_temporaries: the most of these at one moment since `reset_most`.
     """
 
     _fields_ = [
@@ -59,6 +62,8 @@ class DeviceMemory(ctypes.Structure):
         ("kept", ctypes.c_uint64),
         ("events", ctypes.c_int64),
         ("allocations", ctypes.c_int64),
+        ("temporaries", ctypes.c_uint64),
+        ("most_temporaries", ctypes.c_uint64),
     ]
 
 
@@ -131,6 +136,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "bp_record_launches": (ctypes.c_int32, [_POINTER, ctypes.c_int32]),
     "bp_launch_records": (ctypes.c_int32, [_POINTER, ctypes.POINTER(Launch), ctypes.c_int32]),
     "bp_device_memory": (None, [_POINTER, ctypes.POINTER(DeviceMemory)]),
+    "bp_device_reset_most": (None, [_POINTER]),
     "bp_device_trim_pool": (ctypes.c_uint64, [_POINTER]),
     "bp_device_wait": (ctypes.c_int32, [_POINTER]),
     "bp_emulated_new": (_POINTER, [ctypes.POINTER(Limits), ctypes.c_int32]),
@@ -300,6 +306,10 @@ class Device:
         record = DeviceMemory()
         self._library.bp_device_memory(self.pointer, ctypes.byref(record))
         return record
+
+    def reset_most(self) -> None:
+        """Counts the most bytes of temporaries anew, from what they have now."""
+        self._library.bp_device_reset_most(self.pointer)
 
     def trim(self) -> int:
         """Gives memory that is kept for later calls back; its bytes."""
