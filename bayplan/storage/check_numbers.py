@@ -33,6 +33,7 @@ class Numbers:
         self._memo: dict[tuple[Any, Expr], Number] = {}
         self._loops_of: dict[tuple[Any, Expr], frozenset[str]] = {}
         self._placed: dict[int, tuple[tuple[int, ...], tuple[list[int], int]]] = {}
+        self._calling: dict[Node, bool] = {}
 
     def value(self, e: Expr, scope: Scope | None, loops: Mapping[str, int] | None = None) -> int:
         """The number that `e` is in that scope.
@@ -78,6 +79,8 @@ class Numbers:
         memo: dict[Node, Node] | None = None,
     ) -> Expr:
         """The expression with numbers in place of what only a plan calls."""
+        if not self._calls_storage(e):
+            return e
         memo = {} if memo is None else memo
         found = memo.get(e)
         if found is None:
@@ -92,6 +95,18 @@ class Numbers:
                 found = e if same else e.with_children(children)
             memo[e] = found
         return found  # type: ignore[return-value]
+
+    def _calls_storage(self, e: Node) -> bool:
+        """Whether any part of an expression is what only a plan calls."""
+        found = self._calling.get(e)
+        if found is None:
+            found = isinstance(e, Call) and e.is_intrinsic(e.name) and e.name in _CALLS
+            for child in e.children():
+                if found:
+                    break
+                found = self._calls_storage(child)
+            self._calling[e] = found
+        return found
 
     def _storage_call(self, e: Call, scope: Scope | None, loops: Mapping[str, int]) -> int:
         if e.name == "worker_slot":
