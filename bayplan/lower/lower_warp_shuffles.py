@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bayplan.analysis.facts import Facts
+from bayplan.analysis.ranges import range_of
 from bayplan.ir import build
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr, Load, Variable
@@ -64,7 +65,30 @@ class _Kernels(Rewriter):
     def rewrite_For(self, node: For) -> Stmt:
         if not is_over_blocks(node):
             return self.rebuild(node)  # type: ignore[no-any-return]
-        return _InKernel(self.lowering, _count_lanes(node)).run(node)
+        kernel = _constant_extents(node, _outside())
+        return _InKernel(self.lowering, _count_lanes(kernel)).run(kernel)
+
+
+def _outside() -> Where:
+    return Where(Facts.none().child(), Varying(frozenset(), frozenset()))
+
+
+def _constant_extents(s: Any, at: Where) -> Any:
+    """Loops over lanes run as often as they can do at most, with a guard."""
+    if type(s) is For and s.kind is ForKind.GPULane:
+        _, most = range_of(at.written_out(s.extent), at.facts)
+        if build.constant_value(s.extent) is not None or most is None or most > MOST_LANES:
+            return s
+        guard = build.lt(Variable(s.min.type, s.name), build.add(s.min, s.extent))
+        return s.with_children([s.min, build.int32(max(most, 1)), IfThenElse(guard, s.body)])
+    if isinstance(s, Expr) or not any(is_over_threads(n) for n in iterate(s)):
+        return s
+    if isinstance(s, For | LetStmt):
+        inner = at.loop(s, 0) if type(s) is For else at.let(s.name, s.children()[0])
+        return s.with_children([*s.children()[:-1], _constant_extents(s.body, inner)])
+    if type(s) is Allocate:
+        return s.with_body(_constant_extents(s.body, at))
+    return s.with_children([_constant_extents(c, at) for c in s.children()])
 
 
 def _count_lanes(s: Stmt) -> int:
@@ -89,8 +113,7 @@ class _InKernel:
 
     def run(self, kernel: For) -> Stmt:
         """The loops over blocks and what is in them."""
-        none = Varying(frozenset(), frozenset())
-        result = self._walk(kernel, Where(Facts.none().child(), none))
+        result = self._walk(kernel, _outside())
         hoist = HoistShuffles(self.lanes, frozenset(self.own), self.lowering.unique_name)
         return hoist.run(result)
 

@@ -10,7 +10,7 @@ inwards.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from bayplan.ir import exprs as E
@@ -18,6 +18,7 @@ from bayplan.ir import stmts as S
 from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.walk import iterate
 from tests.storage.interpret_bytes import Interpreter, Life, Memory
+from tests.storage.interpret_lanes import Exchange, Lane, answer, has_exchange, is_exchange
 from tests.storage.interpret_values import Faulty, Undefined, Unsupported
 
 _THREADS = (ForKind.GPUThread, ForKind.GPULane)
@@ -27,7 +28,7 @@ _MANY = -1
 _WORK_OF_STORE = 8
 ORDERS = ("forward", "reverse", "shuffled")
 
-Waiting = Generator[S.Evaluate, None, None]
+Waiting = Generator[S.Evaluate | Exchange, None, None]
 
 
 class Race(Faulty):
@@ -65,6 +66,7 @@ class _Thread:
         self.names: dict[str, Any] = {}
         self.open: dict[str, Life] = {}
         self.visits: dict[S.Stmt, int] = {}
+        self.lane = Lane(ids) if any(name.endswith("_x") for name in ids) else None
         self.steps: Waiting | None = None
 
 
@@ -75,6 +77,7 @@ class KernelInterpreter(Interpreter):
         order: of the threads of a block between two barriers, one of ORDERS.
         barriers: how often a block waited.
         kernels: how many were launched.
+        exchanges: how often lanes of a warp exchanged values.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class KernelInterpreter(Interpreter):
         self.order = order
         self.barriers = 0
         self.kernels = 0
+        self.exchanges = 0
         self.statement: Any = None
         self._arguments = frozenset(buffers)
         self._device: dict[str, Life] | None = {} if device else None
@@ -355,16 +359,20 @@ class KernelInterpreter(Interpreter):
         elif self.order == "shuffled":
             self.random.shuffle(order)
         waits: set[tuple[Any, int]] = set()
-        for thread in order:
-            self._thread = thread
-            self.names = self.values.names = thread.names
-            self.open = thread.open
-            assert thread.steps is not None
-            barrier = next(thread.steps, None)
-            visits = -1 if barrier is None else thread.visits.get(barrier, 0)
-            if barrier is not None:
-                thread.visits[barrier] = visits + 1
-            waits.add((barrier, visits))
+        while order:
+            waiting: list[tuple[_Thread, Lane, Exchange]] = []
+            for thread in order:
+                found = self._resume(thread)
+                if isinstance(found, Exchange):
+                    assert thread.lane is not None
+                    waiting.append((thread, thread.lane, found))
+                    continue
+                visits = -1 if found is None else thread.visits.get(found, 0)
+                if found is not None:
+                    thread.visits[found] = visits + 1
+                waits.add((found, visits))
+            self.exchanges += len(waiting)
+            order = answer(waiting)
         if len(waits) > 1:
             raise Faulty("threads of a block wait at different barriers, or some do not wait")
         ((barrier, _visits),) = waits
@@ -375,6 +383,14 @@ class KernelInterpreter(Interpreter):
         assert isinstance(fence, E.Const)
         self._next_epoch(int(fence.value))
         return True
+
+    def _resume(self, thread: _Thread) -> S.Evaluate | Exchange | None:
+        """A thread runs on to where it has to wait; None: to its end."""
+        self._thread = thread
+        self.names = self.values.names = thread.names
+        self.open = thread.open
+        assert thread.steps is not None
+        return next(thread.steps, None)
 
     def _next_epoch(self, fence: int) -> None:
         self._epoch += 1
@@ -391,6 +407,8 @@ class KernelInterpreter(Interpreter):
         elif cls is S.LetStmt:
             self.statement = s
             yield from self._bound(s.name, self.values.fresh(s.value), s.body)
+        elif cls is S.For and s.kind in _THREADS and has_exchange(s):
+            yield from self._in_step(s, s)
         elif cls is S.For and s.kind in _THREADS:
             self._inside, self._stretch = True, s
             self.run(s)
@@ -408,6 +426,8 @@ class KernelInterpreter(Interpreter):
                 yield from self._walk(s.then_case)
             elif s.else_case is not None:
                 yield from self._walk(s.else_case)
+        elif cls is S.Allocate and s.memory_type is MemoryType.Register:
+            yield from self._own(s, lambda: self._walk(s.body))
         elif cls is S.Allocate:
             yield from self._allocate_once(s)
         elif cls is S.Atomic or cls is S.ProducerConsumer or cls is S.Prefetch:
@@ -419,10 +439,79 @@ class KernelInterpreter(Interpreter):
                 yield s
             else:
                 self.run(s)
+        elif cls is S.Free and not self.kinds[self.open[s.name].memory]:
+            self.run(s)
         elif cls is S.Free:
             raise Unsupported("a life that ends within a kernel")
         else:
             self.run(s)
+
+    def _in_step(self, s: Any, stretch: S.For) -> Waiting:
+        """What one lane does in a stretch; it stops where lanes exchange something."""
+        cls = type(s)
+        if not has_exchange(s):
+            self._inside, self._stretch = True, stretch
+            self.run(s)
+            self._inside = False
+        elif cls is S.For and s.kind in _THREADS:
+            assert self._thread is not None
+            self._check_extent(s)
+            yield from self._bound_in_step(s.name, [self._thread.ids[s.name]], s.body, stretch)
+        elif cls is S.For:
+            self.statement = s
+            low, extent = self._number(s.min), self._number(s.extent)
+            for i in range(low, low + extent):
+                yield from self._bound_in_step(s.name, [i], s.body, stretch)
+        elif cls is S.LetStmt:
+            value = (yield from self._exchange(s)) if is_exchange(s) else None
+            if value is None:
+                self.statement = s
+                value = self.values.fresh(s.value)
+            yield from self._bound_in_step(s.name, value, s.body, stretch)
+        elif cls is S.IfThenElse:
+            self.statement = s
+            taken = s.then_case if self._decide(s.condition) else s.else_case
+            if taken is not None:
+                yield from self._in_step(taken, stretch)
+        elif cls is S.Allocate:
+            yield from self._own(s, lambda: self._in_step(s.body, stretch))
+        else:
+            for part in s.children():
+                yield from self._in_step(part, stretch)
+
+    def _exchange(self, s: S.LetStmt) -> Generator[Exchange, None, list[Any]]:
+        thread = self._thread
+        assert thread is not None and isinstance(s.value, E.Call)
+        self.statement = s
+        visit = thread.visits.get(s, 0)
+        thread.visits[s] = visit + 1
+        (shown,) = self.values.fresh(s.value.args[0])
+        (which,) = self.values.fresh(s.value.args[1])
+        exchange = Exchange(s, visit, shown, which, self._number(s.value.args[2]))
+        yield exchange
+        return [exchange.result]
+
+    def _own(self, s: S.Allocate, body: Callable[[], Waiting]) -> Waiting:
+        """Memory that a thread has for itself."""
+        hidden = self.open.get(s.name)
+        self._inside = True
+        life = self._new_life(s)
+        self._inside = False
+        yield from body()
+        life.freed = True
+        if hidden is None:
+            del self.open[s.name]
+        else:
+            self.open[s.name] = hidden
+
+    def _bound_in_step(self, name: str, value: Any, body: S.Stmt, stretch: S.For) -> Waiting:
+        saved = self.names.get(name)
+        self.names[name] = value
+        yield from self._in_step(body, stretch)
+        if saved is None:
+            del self.names[name]
+        else:
+            self.names[name] = saved
 
     def _bound(self, name: str, value: Any, body: S.Stmt) -> Waiting:
         saved = self.names.get(name)

@@ -95,7 +95,13 @@ class _Box:
 
 
 def run_func_on_device(
-    func: hl.Func, mins: Sequence[int], extents: Sequence[int], *, order: str, limit: int = 10**6
+    func: hl.Func,
+    mins: Sequence[int],
+    extents: Sequence[int],
+    *,
+    order: str,
+    limit: int = 10**6,
+    target: str = "host-opencl",
 ) -> tuple[Any, KernelInterpreter]:
     """Runs a scheduled Func thread by thread.
 
@@ -105,7 +111,7 @@ def run_func_on_device(
     import numpy as np
 
     with compilation():
-        lowered = lower([func._function], hl.Target("host-opencl"), func.name())
+        lowered = lower([func._function], hl.Target(target), func.name())
         (output,) = [a for a in lowered.arguments if a.kind == "output_buffer"]
         box: Any = _Box([""], mins, extents)
         machine = interpreter_for(
