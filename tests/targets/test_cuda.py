@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bayplan.ir.node import compilation
+from tests.targets.cuda_compilers import ARCHITECTURES, NVCC, compile_by_nvcc
 from tests.targets.device_checks import GROUPS, gather
 from tests.targets.kernel_cases import CASES, Case, counted, shared_of_launch, stencil
 from tests.targets.kernels import CUDA, Program
 from tests.targets.test_opencl import maths_case
 
-_PLACE = "/usr/local/cuda/bin/nvcc"
-_NVCC = shutil.which("nvcc") or (_PLACE if Path(_PLACE).exists() else None)
-_ARCHITECTURES = ["sm_75", "sm_90"]
-
-needs_nvcc = pytest.mark.skipif(_NVCC is None, reason="no nvcc")
-
-
-def compile_text(text: str, folder: Path, architecture: str) -> None:
-    """Compiles to PTX; a warning is an error."""
-    source = folder / "kernels.cu"
-    source.write_text(text)
-    done = subprocess.run(
-        [str(_NVCC), "-arch", architecture, "-Werror", "all-warnings", "-ptx", "-o",
-         str(folder / "kernels.ptx"), str(source)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+needs_nvcc = pytest.mark.skipif(NVCC is None, reason="no nvcc")
 
 
 @needs_nvcc
@@ -40,8 +23,8 @@ def test_structure(make: Callable[[], Case], tmp_path: Path) -> None:
     with compilation():
         text = make().program(CUDA).text
     newest = make.__name__ in ("updates_of_all_types", "stencil")
-    for architecture in _ARCHITECTURES if newest else _ARCHITECTURES[:1]:
-        compile_text(text, tmp_path, architecture)
+    for architecture in ARCHITECTURES if newest else ARCHITECTURES[:1]:
+        assert compile_by_nvcc(text, tmp_path, architecture) == ""
 
 
 @needs_nvcc
@@ -49,14 +32,14 @@ def test_structure(make: Callable[[], Case], tmp_path: Path) -> None:
 def test_expressions(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with compilation():
         text = gather(group, monkeypatch).program(CUDA).text
-    compile_text(text, tmp_path, "sm_75")
+    assert compile_by_nvcc(text, tmp_path, "sm_75") == ""
 
 
 @needs_nvcc
 def test_maths(tmp_path: Path) -> None:
     with compilation():
         text = Program(maths_case()[0], CUDA).text
-    compile_text(text, tmp_path, "sm_75")
+    assert compile_by_nvcc(text, tmp_path, "sm_75") == ""
 
 
 def test_text() -> None:
