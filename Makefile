@@ -57,6 +57,7 @@ bench: $(VENV)/test-ready
 	$(BIN)/python -m bench.apps
 	$(BIN)/python -m bench.compile_time
 	$(BIN)/python -m bench.storage
+	$(BIN)/python -m bench.gpu
 	$(BIN)/python -m bench.fem
 
 clean:
