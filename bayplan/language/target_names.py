@@ -101,6 +101,7 @@ class TargetFeature(Enum):
     CLDoubles = "cl_doubles"
     CLHalf = "cl_half"
     CLAtomics64 = "cl_atomics64"
+    CLSubgroupShuffle = "cl_subgroup_shuffle"
     EGL = "egl"
     UserContext = "user_context"
     Profile = "profile"

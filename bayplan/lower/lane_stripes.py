@@ -187,10 +187,14 @@ class Stripe:
             return value
         self.uses_shuffles = True
         lanes = build.int32(self.lanes)
-        if not distance.terms:
-            way = "warp_shuffle_down" if distance.constant > 0 else "warp_shuffle_up"
-            by = build.int32(abs(distance.constant))
-            return Call(t, way, (value, by, lanes), CallKind.INTRINSIC)
+        low, high = range_of_linear(distance, at.facts)
+        is_uniform = not any(at.is_varying(atom) for atom in distance.terms)
+        if is_uniform and low is not None and low >= 0:
+            by = build_linear(distance, INT32)
+            return Call(t, "warp_shuffle_down", (value, by, lanes), CallKind.INTRINSIC)
+        if is_uniform and high is not None and high <= 0:
+            by = build_linear(distance.times(-1), INT32)
+            return Call(t, "warp_shuffle_up", (value, by, lanes), CallKind.INTRINSIC)
         if type(owner) is Call and owner.name == "bitwise_xor" and owner.args[0] is lane:
             if not at.is_varying(owner.args[1]):
                 args = (value, owner.args[1], lanes)

@@ -18,14 +18,15 @@ from bayplan.ir.exprs import Expr, Load, Variable
 from bayplan.ir.memory import ForKind, MemoryType, Partition
 from bayplan.ir.stmts import Allocate, Block, For, IfThenElse, LetStmt, Stmt, Store
 from bayplan.ir.types import INT32
-from bayplan.ir.walk import Rewriter, iterate, substitute
+from bayplan.ir.walk import iterate, substitute
 from bayplan.language.target_names import TargetFeature
 from bayplan.lower.context import Lowering
 from bayplan.lower.hoist_shuffles import HoistShuffles
-from bayplan.lower.kernel_grid import MOST_LANES, is_over_blocks, is_over_threads
+from bayplan.lower.kernel_grid import MOST_LANES, is_over_threads
 from bayplan.lower.lane_accesses import LaneWalk, OneByOne, Varying, Where, touches
 from bayplan.lower.lane_stripes import LANE, NotOwn, Stripe
 from bayplan.lower.names import func_of_storage
+from bayplan.lower.rewrite_kernels import rewrite_kernels
 from bayplan.storage.plan import KindChoice
 
 _SPREAD: Final = (MemoryType.Auto, MemoryType.Register, MemoryType.Stack)
@@ -48,25 +49,12 @@ def lower_warp_shuffles(stmt: Stmt, lowering: Lowering) -> Stmt:
     Raises:
         ScheduleError: Register is asked for, and a lane stores what another one holds.
     """
-    result: Stmt = _Kernels(lowering)(stmt)
-    return result
 
-
-class _Kernels(Rewriter):
-    memoise = False
-
-    def __init__(self, lowering: Lowering) -> None:
-        super().__init__()
-        self.lowering = lowering
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
-
-    def rewrite_For(self, node: For) -> Stmt:
-        if not is_over_blocks(node):
-            return self.rebuild(node)  # type: ignore[no-any-return]
+    def spread(node: For) -> Stmt:
         kernel = _constant_extents(node, _outside())
-        return _InKernel(self.lowering, _count_lanes(kernel)).run(kernel)
+        return _InKernel(lowering, _count_lanes(kernel)).run(kernel)
+
+    return rewrite_kernels(stmt, spread)
 
 
 def _outside() -> Where:
@@ -109,7 +97,9 @@ class _InKernel:
         self.lanes = lanes
         self.own: set[str] = set()
         target = lowering.target
-        self.can_shuffle = target is not None and target.has_feature(TargetFeature.CUDA)
+        self.can_shuffle = target is not None and any(
+            target.has_feature(f) for f in (TargetFeature.CUDA, TargetFeature.CLSubgroupShuffle)
+        )
 
     def run(self, kernel: For) -> Stmt:
         """The loops over blocks and what is in them."""

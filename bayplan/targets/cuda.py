@@ -18,6 +18,7 @@ from bayplan.targets.device_language import (
     DeviceLanguage,
     register,
 )
+from bayplan.targets.header import read_emulated_header
 
 if TYPE_CHECKING:
     from bayplan.ir.types import Type
@@ -58,7 +59,8 @@ class CUDA(DeviceLanguage):
         folder = Path(__file__).parent
         parts = [(folder / "prelude_cuda.cuh").read_text()]
         if "_half" in text:
-            parts.append((folder / "prelude_half.cuh").read_text())
+            half = (folder / "prelude_half.c").read_text()
+            parts.append(half.replace("static inline", "BP_INLINE"))
         if "bp_swap" in text:
             parts.append((folder / "prelude_swap.cuh").read_text())
         return "\n".join(parts)
@@ -72,7 +74,9 @@ class CUDA(DeviceLanguage):
             "#endif\n"
         )
 
-    def head(self, name: str, parameters: list[str], threads: tuple[int, ...] | None) -> list[str]:
+    def head(
+        self, name: str, parameters: list[str], threads: tuple[int, ...] | None, exchanges: bool
+    ) -> list[str]:
         bounds = ""
         if threads is not None:
             bounds = f"__launch_bounds__({threads[0] * threads[1] * threads[2]}) "
@@ -127,7 +131,8 @@ class CUDA(DeviceLanguage):
 
 def read_emulation() -> str:
     """What stands before kernels that a C++ compiler of the host compiles."""
-    return Path(__file__).with_name("emulated_cuda.hpp").read_text()
+    text = Path(__file__).with_name("emulated_cuda.hpp").read_text()
+    return text.replace('#include "emulated.h"\n', read_emulated_header())
 
 
 register(CUDA())

@@ -142,6 +142,7 @@ def _shuffle(w: DeviceWriter, e: E.Call) -> Text:
     if t.kind != "float":
         shown = Type("uint", max(t.width, 32))
         value = cast_scalar(value, t, shown)
+    w.exchanges = True
     lanes = int(build.constant_value(e.args[2]) or 0)
     text = w.language.shuffle(e.name, value[0], w.scalar(e.args[1])[0], lanes)
     if text is None:

@@ -69,13 +69,16 @@ class DeviceLanguage:
         """What stands behind the kernels."""
         return ""
 
-    def head(self, name: str, parameters: list[str], threads: tuple[int, ...] | None) -> list[str]:
+    def head(
+        self, name: str, parameters: list[str], threads: tuple[int, ...] | None, exchanges: bool
+    ) -> list[str]:
         """The lines that begin a kernel.
 
         Args:
             name: of the kernel.
             parameters: their declarations.
             threads: of a block in x, y and z where they are known.
+            exchanges: lanes of its warps exchange values.
         """
         raise NotImplementedError
 

@@ -143,6 +143,7 @@ class DeviceWriter(Writer):
         self.converted: Lines = []  # what parameters become
         self.tables: dict[str, Any] = {}
         self.shared_parameter: str | None = None
+        self.exchanges = False  # lanes of a warp do
         self._find_memory(body)
 
     def _find_memory(self, body: S.Stmt) -> None:
@@ -341,7 +342,7 @@ def _finish(
     kernel.stores = frozenset([name for _, name in w.memories if name in w.stored])
     kernel.text = [
         f"/* The loops over blocks of {comment(kernel.title)}. */",
-        *language.head(kernel.name, parameters, constant),
+        *language.head(kernel.name, parameters, constant, w.exchanges),
         *_used_lines([w.converted, declared, w.lines]),
         "}", "",
     ]

@@ -88,17 +88,22 @@ class OpenCL(DeviceLanguage):
             parts.append(_DOUBLES)
         if "atom_cmpxchg" in text:
             parts.append(_ATOMICS_64)
+        if "bp_shuffle" in text:
+            parts.append((folder / "prelude_shuffle.cl").read_text())
         if unit.strict:
             parts.append("#pragma OPENCL FP_CONTRACT OFF\n")
         if "_half" in text:
             parts.append((folder / "prelude_half.cl").read_text())
         return "\n".join(parts)
 
-    def head(self, name: str, parameters: list[str], threads: tuple[int, ...] | None) -> list[str]:
-        lines = ["__kernel"]
+    def head(
+        self, name: str, parameters: list[str], threads: tuple[int, ...] | None, exchanges: bool
+    ) -> list[str]:
+        warps = " BP_WARPS" if exchanges else ""
+        lines = ["__kernel" + warps]
         if threads is not None:
             sizes = ", ".join([str(n) for n in threads])
-            lines = [f"__kernel __attribute__((reqd_work_group_size({sizes})))"]
+            lines = [f"__kernel{warps} __attribute__((reqd_work_group_size({sizes})))"]
         return [*lines, *break_list(f"void {name}(", parameters, ") {", "")]
 
     def block_id(self, axis: int) -> str:
@@ -132,6 +137,9 @@ class OpenCL(DeviceLanguage):
     def reinterpret(self, t: Type) -> str | None:
         c_type = scalar_type(t)
         return f"as_{_OWN_TYPES.get(c_type, c_type)}"
+
+    def shuffle(self, name: str, value: str, which: str, lanes: int) -> str | None:
+        return f"{name.replace('warp', 'bp')}({value}, {which})"
 
     def compare_and_swap(self, unit: DeviceUnit, width: int, space: str) -> str:
         mark, where = self.spaces[space].strip(), space

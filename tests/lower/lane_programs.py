@@ -232,7 +232,7 @@ def prefix_sums_by_unrolled_updates() -> Any:
     return g
 
 
-@program(32, 8, registers={"a": 1}, exchanges="any")
+@program(32, 8, registers={"a": 1}, exchanges="down")
 def shift_by_a_row() -> Any:
     """How far the lane is depends on the row."""
     a, b = hl.Func("a"), hl.Func("b")
@@ -308,7 +308,7 @@ def window_in_registers() -> Any:
     return g
 
 
-@program(64, 6, registers={"f": 1}, exchanges="any")
+@program(64, 6, registers={"f": 1}, exchanges="down")
 def branches_that_lanes_take() -> Any:
     """Exchanges in code that only some lanes run."""
     f, g = hl.Func("f"), hl.Func("g")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,24 @@ def test_programs_compile(name: str, tmp_path: Path) -> None:
     for architecture in ARCHITECTURES:
         said = compile_by_nvcc(text, tmp_path, architecture)
         assert not said, said
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="no clang")
+def test_subgroups_compile(tmp_path: Path) -> None:
+    """OpenCL for a device whose subgroups exchange elements, which PoCL's do not."""
+    target = hl.Target("host-opencl-cl_subgroup_shuffle")
+    source = tmp_path / "kernels.cl"
+    for name in ("vectors_of_two", "neighbours_uint8", "butterfly", "table_in_registers"):
+        text = hl.Pipeline(PROGRAMS[name].build()).device_source(target)
+        assert "__kernel BP_WARPS" in text and "bp_shuffle" in text
+        source.write_text(text)
+        done = subprocess.run(
+            ["clang", "-cl-std=CL2.0", "-Xclang", "-finclude-default-header", "-Xclang",
+             "-cl-ext=+cl_khr_subgroup_shuffle", "-Wall", "-Werror", "-fsyntax-only", "-target",
+             "spir64", str(source)],
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
 
 
 def test_recursive_filter_of_the_applications() -> None:
