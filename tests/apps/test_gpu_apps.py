@@ -12,8 +12,8 @@ import bayplan as hl
 from apps import blur, harness
 from apps.kernels import NAMES as KERNELS
 from bayplan.reference import evaluate
+from tests.devices.targets import TARGETS
 
-TARGETS = ("host-opencl", "host-cuda-emulated")
 SMALL: dict[str, dict[str, Any]] = {
     "iir_blur": {"width": 96, "height": 64, "channels": 2},
     "camera_pipe": {"width": 112, "height": 48},

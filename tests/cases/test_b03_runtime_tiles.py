@@ -7,6 +7,7 @@ import pytest
 
 import bayplan as hl
 from bayplan import driver
+from tests.devices.targets import TARGETS
 
 HEIGHTS = [1, 4, 6, 7, 1024]
 TILE_BYTES = 32 * 4 * 4
@@ -38,7 +39,7 @@ def test_b03_the_report_says_what_a_launch_asks_for(h: int) -> None:
     assert report["g"].asked == "auto"
 
 
-@pytest.mark.parametrize("target_text", ["host-opencl", "host-cuda-emulated"])
+@pytest.mark.parametrize("target_text", TARGETS)
 def test_b03_values(target_text: str) -> None:
     target = hl.Target(target_text)
     if not hl.host_supports_target_device(target):

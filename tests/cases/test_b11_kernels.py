@@ -10,8 +10,7 @@ import pytest
 
 import bayplan as hl
 from bayplan import driver
-
-TARGETS = ["host-opencl", "host-cuda-emulated"]
+from tests.devices.targets import TARGETS
 
 
 def device(text: str) -> hl.Target:

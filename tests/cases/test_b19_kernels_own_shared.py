@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bayplan as hl
+from tests.devices.targets import TARGETS
 
 
 def make_program() -> hl.Func:
@@ -40,7 +41,7 @@ def test_b19_launches_carry_their_own_bytes() -> None:
     assert report.device_bytes == report.device_floor_bytes == 32
 
 
-@pytest.mark.parametrize("target_text", ["host-opencl", "host-cuda-emulated"])
+@pytest.mark.parametrize("target_text", TARGETS)
 def test_b19_values(target_text: str) -> None:
     target = hl.Target(target_text)
     if not hl.host_supports_target_device(target):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bayplan as hl
+from tests.devices.targets import TARGETS
 
 
 def make_program() -> tuple[hl.Func, hl.Param, hl.Param]:
@@ -26,7 +27,7 @@ def make_program() -> tuple[hl.Func, hl.Param, hl.Param]:
     return out, n, m
 
 
-@pytest.mark.parametrize("target_text", ["host-opencl", "host-cuda-emulated"])
+@pytest.mark.parametrize("target_text", TARGETS)
 def test_b31_offsets_and_values(target_text: str) -> None:
     target = hl.Target(target_text)
     out, n, m = make_program()

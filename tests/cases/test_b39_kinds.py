@@ -11,6 +11,7 @@ import bayplan as hl
 from bayplan import driver
 from bayplan.ir.errors import BayplanError
 from bayplan.reference import evaluate
+from tests.devices.targets import TARGETS
 
 
 def make_program(budget: int) -> tuple[hl.Pipeline, hl.Target]:
@@ -162,7 +163,7 @@ def test_b39_kinds_on_a_device() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("target_text", ["host-opencl", "host-cuda-emulated"])
+@pytest.mark.parametrize("target_text", TARGETS)
 def test_b39_all_kinds_of_a_device_hold_values(target_text: str) -> None:
     target = hl.Target(target_text)
     if not hl.host_supports_target_device(target):

@@ -43,7 +43,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--engines",
         help="comma-separated, of bayplan, guarded, planned, lives, evaluator, halide; with --gpu "
-        "of opencl, emulated, evaluator",
+        "of opencl, emulated, cuda, evaluator",
     )
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--stored", action="store_true", help="programs with many temporaries")

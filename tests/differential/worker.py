@@ -33,7 +33,11 @@ CHECKED: Final[dict[str, dict[str, str]]] = {
 }
 """Engines that run with the checking allocator -> their settings."""
 
-DEVICES: Final = {"opencl": "host-opencl", "emulated": "host-cuda-emulated"}
+DEVICES: Final = {
+    "opencl": "host-opencl",
+    "emulated": "host-cuda-emulated",
+    "cuda": "host-cuda",
+}
 """Engines that run kernels -> their targets."""
 
 

@@ -10,8 +10,8 @@ import pytest
 import bayplan as hl
 from bayplan.reference import evaluate
 from bench.gpu_programs import LEVELS, floor_bytes, make_pyramid
+from tests.devices.targets import TARGETS
 
-TARGETS = ["host-opencl", "host-cuda-emulated"]
 HEAP, SHARED = hl.MemoryType.Heap, hl.MemoryType.GPUShared
 
 

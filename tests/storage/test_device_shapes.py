@@ -9,8 +9,7 @@ import bayplan as hl
 from bayplan.reference import evaluate
 from bench import gpu_programs
 from bench.gpu_programs import SHAPES, Shape, count_barriers
-
-TARGETS = ["host-opencl", "host-cuda-emulated"]
+from tests.devices.targets import TARGETS
 
 
 @pytest.mark.parametrize(("build", "bytes"), SHAPES)

@@ -7,6 +7,7 @@ import pytest
 
 import bayplan as hl
 from bayplan.reference import evaluate
+from tests.devices.targets import TARGETS
 from tests.lower.kernel_programs import PROGRAMS
 
 OPENCL = (
@@ -20,7 +21,11 @@ EMULATED = ("histogram", "matrix_product", "lanes", "window_that_slides_in_a_blo
 
 @pytest.mark.parametrize(
     ("name", "target_text"),
-    [*[(name, "opencl") for name in OPENCL], *[(name, "cuda-emulated") for name in EMULATED]],
+    [
+        *[(name, "opencl") for name in OPENCL],
+        *[(name, "cuda-emulated") for name in EMULATED],
+        *[(name, "host-cuda") for name in PROGRAMS if "host-cuda" in TARGETS],
+    ],
 )
 def test_devices_agree_with_the_evaluator(
     name: str, target_text: str, monkeypatch: pytest.MonkeyPatch
