@@ -21,12 +21,12 @@ from bayplan.ir.build import (
 )
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import GE, GT, LE, LT, Call, CallKind, Expr, StringImm
-from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import AssertStmt, For, IfThenElse, LetStmt, Stmt
 from bayplan.ir.types import INT32
-from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.ir.walk import free_variables, substitute
 from bayplan.lower.context import Lowering
 from bayplan.lower.names import func_of_loop
+from bayplan.lower.rewrite_kernels import rewrite_kernels
 from bayplan.lower.scoped import strip_likely
 from bayplan.storage.places import Place, outward
 from bayplan.storage.sizes import SizesOutside
@@ -43,26 +43,13 @@ def hoist_kernel_checks(stmt: Stmt, lowering: Lowering) -> Stmt:
     Raises:
         ScheduleError: A check depends on data.
     """
-    result: Stmt = _Kernels(lowering)(stmt)
-    return result
 
-
-class _Kernels(Rewriter):
-    memoise = False
-
-    def __init__(self, lowering: Lowering) -> None:
-        super().__init__()
-        self._lowering = lowering
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
-
-    def rewrite_For(self, node: For) -> Stmt:
-        if node.kind is not ForKind.GPUBlock:
-            return self.rebuild(node)  # type: ignore[no-any-return]
-        taker = _TakeChecks(func_of_loop(node.name, self._lowering))
+    def checks_first(node: For) -> Stmt:
+        taker = _TakeChecks(func_of_loop(node.name, lowering))
         kernel = taker.walk(node, None)
         return block([*taker.checks, kernel])
+
+    return rewrite_kernels(stmt, checks_first)
 
 
 class _TakeChecks:

@@ -8,7 +8,7 @@ from bayplan.analysis.purity import reads_memory
 from bayplan.ir.exprs import Expr, Variable
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt
-from bayplan.ir.walk import Rewriter, iterate
+from bayplan.ir.walk import Rewriter
 from bayplan.lower.context import Lowering
 from bayplan.storage.barriers import insert_into
 from bayplan.storage.kernel_names import Names
@@ -21,8 +21,6 @@ def insert_barriers(stmt: Stmt, lowering: Lowering) -> Stmt:
 
     Order: after plan_kernels, as hazards are those of bytes that temporaries share.
     """
-    if not any(isinstance(s, For) and s.kind is ForKind.GPUBlock for s in iterate(stmt)):
-        return stmt
     return _InsertBarriers(_buffers_that_may_be_one(lowering))(stmt)
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import add, constant_value, int32, lt, maximum
-from bayplan.ir.errors import InternalError, ScheduleError
+from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr, Variable
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
+from bayplan.ir.walk import free_variables, iterate, substitute
 from bayplan.lower.context import Lowering
 from bayplan.lower.kernel_grid import (
     AXES,
@@ -33,6 +33,7 @@ from bayplan.lower.names import (
     loop_variable,
     stage_of_loop,
 )
+from bayplan.lower.rewrite_kernels import rewrite_kernels
 from bayplan.lower.scoped import strip_likely
 from bayplan.lower.split_at_threads import SplitAtThreads
 from bayplan.storage.places import Place
@@ -49,26 +50,7 @@ def normalize_kernels(stmt: Stmt, lowering: Lowering) -> Stmt:
         ScheduleError: The size of a grid is not known on the host, or threads of a block would
             run different loops around stretches.
     """
-    result: Stmt = _Kernels(lowering)(stmt)
-    return result
-
-
-class _Kernels(Rewriter):
-    memoise = False
-
-    def __init__(self, lowering: Lowering) -> None:
-        super().__init__()
-        self._lowering = lowering
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
-
-    def rewrite_For(self, node: For) -> Stmt:
-        if is_over_blocks(node):
-            return _OneKernel(node, self._lowering).result()
-        if is_over_threads(node):
-            raise InternalError(f"the loop over threads {node.name} is in no loop over blocks")
-        return self.rebuild(node)  # type: ignore[no-any-return]
+    return rewrite_kernels(stmt, lambda node: _OneKernel(node, lowering).result())
 
 
 _Level = For | LetStmt | IfThenElse | ProducerConsumer

@@ -16,6 +16,7 @@ from bayplan.lower.context import Lowering
 from bayplan.lower.lower_callees import Callees, lower_callees, unplanned_in_callees
 from bayplan.lower.names import func_of_storage
 from bayplan.lower.program import Argument, LoweredProgram, Origin
+from bayplan.storage.kernels import kernels_in
 
 Pass = Callable[[Stmt, Lowering], Stmt]
 
@@ -120,6 +121,19 @@ AFTER_READABLE: Final = (
     "mark_lives",
 )
 
+# Left out, and not imported, where no loop is one over blocks.
+FOR_KERNELS: Final = frozenset(
+    (
+        "hoist_kernel_checks",
+        "lower_warp_shuffles",
+        "normalize_kernels",
+        "shorten_kernel_indices",
+        "place_kernel_storage",
+        "plan_kernels",
+        "insert_barriers",
+    )
+)
+
 # What ir.verify may demand of the statement after a pass.
 _STAGE_AFTER: Final = {
     "flatten_storage": "flattened",
@@ -157,7 +171,10 @@ def lower(
     lowering = run.timed("prepare", lambda: prepare(functions, target, callees, embed))
     stmt = run.timed("schedule_functions", lambda: schedule(lowering))
     run.keep("schedule_functions", stmt)
+    left_out = FOR_KERNELS if next(kernels_in(stmt), None) is None else frozenset()
     for pass_name in BEFORE_READABLE:
+        if pass_name in left_out:
+            continue
         if pass_name == "add_image_checks":
             arguments = collect_arguments(stmt, lowering)
             check_names(stmt, arguments, lowering)

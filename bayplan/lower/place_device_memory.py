@@ -10,11 +10,11 @@ from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import Allocate, Block, Evaluate, For, Free, IfThenElse, LetStmt, Stmt
 from bayplan.ir.types import INT32
-from bayplan.ir.walk import Rewriter, iterate
+from bayplan.ir.walk import Rewriter
 from bayplan.language.target_names import TargetFeature
 from bayplan.lower.context import Lowering
 from bayplan.lower.sides_of_storage import SidesOfStorage, touched_by
-from bayplan.storage.kernels import ON_DEVICE, is_kernel
+from bayplan.storage.kernels import ON_DEVICE, is_kernel, kernels_in
 
 _DEVICES = (TargetFeature.CUDA, TargetFeature.OpenCL)
 
@@ -31,7 +31,7 @@ def place_device_memory(stmt: Stmt, lowering: Lowering) -> Stmt:
 
     Order: after free_early; before plan_storage.
     """
-    if not has_device(lowering) and not any(is_kernel(node) for node in iterate(stmt)):
+    if not has_device(lowering) and next(kernels_in(stmt), None) is None:
         return stmt
     return _PlaceDeviceMemory(lowering).walk(stmt)
 

@@ -26,8 +26,9 @@ from bayplan.ir.types import INT32
 from bayplan.ir.walk import Rewriter
 from bayplan.lower.context import Lowering
 from bayplan.lower.names import func_of_storage
+from bayplan.lower.rewrite_kernels import rewrite_kernels
 from bayplan.storage.formula import names_of_size
-from bayplan.storage.kernels import Kernel, around_blocks, is_kernel, is_stretch
+from bayplan.storage.kernels import Kernel, around_blocks, is_stretch
 from bayplan.storage.lives import Life
 from bayplan.storage.places import Place
 from bayplan.storage.plan import KindChoice
@@ -61,24 +62,7 @@ def place_kernel_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     Raises:
         ScheduleError: A size depends on data.
     """
-    result: Stmt = _Place(lowering)(stmt)
-    return result
-
-
-class _Place(Rewriter):
-    """Walks the host's statements."""
-
-    def __init__(self, lowering: Lowering) -> None:
-        super().__init__()
-        self.lowering = lowering
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
-
-    def rewrite_For(self, node: For) -> Stmt:
-        if not is_kernel(node):
-            return self.rebuild(node)  # type: ignore[no-any-return]
-        return _InKernel(Kernel(node), self.lowering).run()
+    return rewrite_kernels(stmt, lambda node: _InKernel(Kernel(node), lowering).run())
 
 
 class _InKernel:

@@ -24,7 +24,7 @@ from bayplan.ir.stmts import (
 )
 from bayplan.ir.types import INT64, UInt
 from bayplan.ir.walk import Rewriter, free_variables, iterate
-from bayplan.lower.arena_aliases import point_into
+from bayplan.lower.arena_aliases import check_of_size, needed_bytes, point_into
 from bayplan.lower.context import Lowering
 from bayplan.lower.names import func_of_storage
 from bayplan.storage.block_arenas import (
@@ -42,7 +42,6 @@ from bayplan.storage.requests import align_up
 SHARED_BUDGET_BYTES: Final = 48 * 1024
 """Shared memory of a block that temporaries of kind Auto may make it need; all devices have it."""
 
-_INT32_MAX: Final = 2**31 - 1
 _OF_BLOCK: Final = (MemoryType.GPUShared, MemoryType.Heap)
 
 
@@ -218,24 +217,12 @@ class _OneKernel:
             self.offsets[member.name] = self._let(f"{member.name}.offset", place)
 
     def _size(self, member: PlannedTemporary) -> Expr:
-        element = member.type.bytes()
         known = constant_bytes(member.type, member.extents, member.padding)
         if known is not None:
-            size: Expr = build.const(INT64, known)
+            size = build.const(INT64, known)
             return build.select(member.condition, size, build.const(INT64, 0))
-        args = (build.int32(element), build.int32(member.padding), *member.extents)
-        needed = Call(INT64, "size_in_bytes", args, CallKind.INTRINSIC)
-        size = build.select(member.condition, needed, build.const(INT64, 0))
-        size = self._let(f"{member.name}.bytes", size)
-        limit = build.const(INT64, (_INT32_MAX - member.padding) * element)
-        site = ErrorSite(
-            AllocationTooLarge,
-            f"{member.name} needs {{0}} bytes ({{1}} elements); "
-            "32-bit indices reach {2} elements",
-            self.lowering.where(func_of_storage(member.name, self.lowering)),
-        )
-        told = (size, build.div(size, element), build.int32(_INT32_MAX))
-        self.before.append(AssertStmt(build.le(size, limit), site, told))
+        size = self._let(f"{member.name}.bytes", needed_bytes(member))
+        self.before.append(check_of_size(member, size, self.lowering))
         return size
 
     def _let(self, wanted: str, value: Expr) -> Expr:

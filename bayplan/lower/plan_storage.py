@@ -24,10 +24,9 @@ from bayplan.ir.types import INT32, INT64, Handle, UInt
 from bayplan.ir.walk import Rewriter, iterate
 from bayplan.language.function import Function
 from bayplan.language.target import MOST_ALIGNMENT
-from bayplan.lower.arena_aliases import arenas_by_loop, point_into
+from bayplan.lower.arena_aliases import arenas_by_loop, check_of_size, needed_bytes, point_into
 from bayplan.lower.context import Lowering
 from bayplan.lower.guard_temporaries import is_sanitized
-from bayplan.lower.names import func_of_storage
 from bayplan.lower.place_device_memory import has_device
 from bayplan.lower.stored_once import is_stored_once
 from bayplan.storage.find_in_output import Output
@@ -35,8 +34,6 @@ from bayplan.storage.kernels import ON_DEVICE
 from bayplan.storage.lives import Life, Lives, find_lives
 from bayplan.storage.make_plan import Planned, make_plan, plan_device
 from bayplan.storage.plan import Arena, PlannedTemporary
-
-_INT32_MAX = 2**31 - 1
 
 
 def plan_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
@@ -355,25 +352,14 @@ class _Rewrite:
     def _size(self, member: PlannedTemporary) -> Expr:
         if member.slots_of:
             return self._slab_size(member)
-        element_bytes = member.type.bytes()
-        args = (build.int32(element_bytes), build.int32(member.padding), *member.extents)
-        needed = Call(INT64, "size_in_bytes", args, CallKind.INTRINSIC)
-        value = build.select(member.condition, needed, build.const(INT64, 0))
+        value = needed_bytes(member)
         if value in self.named:
             return self.named[value]
         size = self._let(f"{member.name}.bytes", value)
         if any(extent.type is INT64 for extent in member.extents):
             # The slices of a kernel's blocks: each of them is indexed by itself.
             return size
-        limit = build.const(INT64, (_INT32_MAX - member.padding) * element_bytes)
-        site = ErrorSite(
-            AllocationTooLarge,
-            f"{member.name} needs {{0}} bytes ({{1}} elements); "
-            "32-bit indices reach {2} elements",
-            self.lowering.where(func_of_storage(member.name, self.lowering)),
-        )
-        told = (size, build.div(size, element_bytes), build.int32(_INT32_MAX))
-        self.lets.append(AssertStmt(build.le(size, limit), site, told))
+        self.lets.append(check_of_size(member, size, self.lowering))
         return size
 
     def _slab_size(self, slab: PlannedTemporary) -> Expr:

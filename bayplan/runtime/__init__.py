@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bayplan.targets.header import read_device_header, read_header
+from bayplan.targets.header import read_device_header, read_emulated_header, read_header
 
 _FOLDER = Path(__file__).parent
 
@@ -18,7 +18,7 @@ SOURCES = ("pool.c", "allocator.c", "check_alloc.c", "log.c", "messages.c", "con
 
 
 # What programs with kernels need besides; not in programs of the host.
-DEVICE_HEADERS = ("device_pool.h", "device.h", "opencl.h", "cuda.h", "emulated.h")
+DEVICE_HEADERS = ("device_pool.h", "device.h", "opencl.h", "cuda.h")
 DEVICE_SOURCES = (
     "device_pool.c", "device.c", "device_buffers.c", "devices.c", "opencl_loader.c", "opencl.c",
     "cuda_loader.c", "cuda.c", "emulated.c",
@@ -38,20 +38,21 @@ def read_sources(*, ahead: bool = False, devices: bool = False) -> str:
     names = [*SOURCES, *(AHEAD_SOURCES if ahead else ())]
     if not devices:
         return _join(["runtime.h", *names])
-    found = _join(["runtime.h", *DEVICE_HEADERS, *names, *DEVICE_SOURCES])
+    found = _join(["runtime.h", *DEVICE_HEADERS, *names, *DEVICE_SOURCES], read_emulated_header())
     return "#define BP_WITH_DEVICES 1\n" + found
 
 
 def read_device_sources() -> str:
     """What a program with kernels needs besides the runtime, as one C text."""
-    return _join(["runtime.h", *DEVICE_HEADERS, *DEVICE_SOURCES])
+    return _join(["runtime.h", *DEVICE_HEADERS, *DEVICE_SOURCES], read_emulated_header())
 
 
-def _join(names: list[str]) -> str:
+def _join(names: list[str], *headers: str) -> str:
     parts = [
         "#if !defined(_GNU_SOURCE)\n#define _GNU_SOURCE\n#endif\n",
         read_header(),
         read_device_header(),
+        *headers,
         *[(_FOLDER / name).read_text() for name in names],
     ]
     lines = "\n".join(parts).splitlines()

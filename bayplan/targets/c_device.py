@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bayplan.ir import build
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.errors import (
@@ -20,9 +19,8 @@ from bayplan.ir.errors import (
     NoDevice,
     OutOfDeviceMemory,
 )
-from bayplan.ir.types import INT64
 from bayplan.ir.walk import iterate
-from bayplan.targets.c_text import ATOM, LOGIC, Text, string_literal, wrap
+from bayplan.targets.c_text import ATOM, Text, string_literal
 from bayplan.targets.c_writer import Binding, Lines
 
 if TYPE_CHECKING:
@@ -49,13 +47,13 @@ _HINTS: Final = {
 
 def allocate_on_device(sw: StatementWriter, s: S.Allocate) -> None:
     """Memory of the device for `s` and what is done in it."""
-    from bayplan.targets.c_storage import _describe, release
+    from bayplan.targets.c_storage import describe, release
 
     w = sw.w
     scope = dict(w.scope)
     first, begins = w.depth == 1 and not w.heap, len(w.lines)
     w.begin_statement(*s.extents, s.condition)
-    w.line(f"/* {_describe(sw, s, 'device')} */")
+    w.line(f"/* {describe(sw, s, 'device')} */")
     if s.address is not None:
         name = _declare_place(sw, s)
     else:
@@ -74,13 +72,10 @@ def allocate_on_device(sw: StatementWriter, s: S.Allocate) -> None:
 
 def _declare_place(sw: StatementWriter, s: S.Allocate) -> str:
     """A place in an arena of the device."""
+    from bayplan.targets.c_storage import arena_of_alias
+
     w = sw.w
-    assert s.address is not None
-    arena, offset = s.address.args[-2:]
-    assert isinstance(arena, E.Variable)
-    found = w.lookup(arena.name)
-    if found is None:
-        raise InternalError(f"the arena {arena.name} of {s.name} is not allocated around it")
+    _, found, offset = arena_of_alias(w, s)
     w.begin_statement(offset)
     text = w.scalar(offset)[0]
     name = w.declare(s.name, POINTER, short=False)
@@ -88,23 +83,8 @@ def _declare_place(sw: StatementWriter, s: S.Allocate) -> str:
     return name
 
 
-def _size(w: Writer, s: S.Allocate) -> str:
-    """The bytes of an allocation, 0 where it is not needed; an int64_t, negative for too many."""
-    from bayplan.targets.c_storage import _is_arena, size_in_bytes
-
-    if _is_arena(s):
-        text = f"(int64_t){wrap(w.scalar(s.extents[0]), ATOM)}"
-    else:
-        args = (build.int32(s.type.bytes()), build.int32(s.padding), *s.extents)
-        call = E.Call(INT64, "size_in_bytes", args, E.CallKind.INTRINSIC)
-        text = size_in_bytes(w, call)[0]
-    if build.is_const(s.condition, 1):
-        return text
-    return f"{wrap(w.scalar(s.condition), LOGIC - 1)} ? {text} : 0"
-
-
 def _take(sw: StatementWriter, s: S.Allocate, name: str) -> None:
-    from bayplan.targets.c_storage import _where
+    from bayplan.targets.c_storage import bytes_of, where_of
 
     w = sw.w
     plan = sw.emission.program.plan
@@ -112,9 +92,9 @@ def _take(sw: StatementWriter, s: S.Allocate, name: str) -> None:
     site = ErrorSite(
         OutOfDeviceMemory,
         f"no device memory for {s.name}: {{0}} bytes{parts}; {{1}}",
-        _where(sw, s.name),
+        where_of(sw, s.name),
     )
-    size = w.local("int64_t", _size(w, s))[0]
+    size = w.local("int64_t", bytes_of(w, s))[0]
     asking = " && !query" if _asks_inside(sw, s) else ""
     w.line(f"if ({size} > 0{asking}) {{")
     w.depth += 1
@@ -138,6 +118,8 @@ def _asks_inside(sw: StatementWriter, s: S.Allocate) -> bool:
 
 def _declare_home(sw: StatementWriter, s: S.Allocate, name: str) -> None:
     """The record of a temporary that the host has memory for too."""
+    from bayplan.targets.c_storage import bytes_of
+
     w = sw.w
     if not s.name.endswith(SUFFIX):
         return
@@ -146,7 +128,7 @@ def _declare_home(sw: StatementWriter, s: S.Allocate, name: str) -> None:
     if host is None or not host.c_type.endswith("*"):
         return
     w.begin_statement(*s.extents, s.condition)
-    size = _size(w, s)
+    size = bytes_of(w, s)
     record = w.fresh(f"{owner}_home")
     w.line(f"bp_home {record} = {{(void *){host.text}, {name}, (uint64_t)({size}), 0, 0}};")
     pointer = w.fresh(f"{owner}_sides")

@@ -23,8 +23,8 @@ from bayplan.ir.types import INT64
 from bayplan.language.target_names import TargetFeature
 from bayplan.targets.c_names import memory_type
 from bayplan.targets.c_sanitize import end_lives, guarded_place, life_declarations
-from bayplan.targets.c_text import ADD, LOGIC, Text, comment, string_literal, wrap
-from bayplan.targets.c_writer import Lines, Writer
+from bayplan.targets.c_text import ADD, ATOM, LOGIC, Text, comment, string_literal, wrap
+from bayplan.targets.c_writer import Binding, Lines, Writer
 
 if TYPE_CHECKING:
     from bayplan.targets.c_stmts import StatementWriter
@@ -111,7 +111,8 @@ def _call_arena(sw: StatementWriter) -> str | None:
     return None if plan is None else plan.call_arena
 
 
-def _describe(sw: StatementWriter, s: S.Allocate, kind: str) -> str:
+def describe(sw: StatementWriter, s: S.Allocate, kind: str) -> str:
+    """The comment at an allocation: its name, where it lives, its shape, and the user's line."""
     origin = sw.emission.program.origins.get(s.name)
     where = f", {origin.where}" if origin is not None and origin.where else ""
     sizes = [str(e) if build.constant_value(e) is None else str(build.constant_value(e))
@@ -134,7 +135,7 @@ def _allocate_stack(sw: StatementWriter, s: S.Allocate) -> None:
     name = w.declare(s.name, f"{c_type} *", short=False)
     w.line("{")
     w.depth += 1
-    w.line(f"/* {_describe(sw, s, 'stack')} */")
+    w.line(f"/* {describe(sw, s, 'stack')} */")
     w.line(f"{c_type} {name}[{elements}] __attribute__((aligned(64)));")
     sw.write(s.body)
     w.depth -= 1
@@ -142,15 +143,22 @@ def _allocate_stack(sw: StatementWriter, s: S.Allocate) -> None:
     w.scope = scope
 
 
-def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
-    """A pointer into an arena."""
-    w = sw.w
+def arena_of_alias(w: Writer, s: S.Allocate) -> tuple[str, Binding, E.Expr]:
+    """The arena that an alias points into, what stands for it in C, and the offset in bytes."""
     assert s.address is not None
     arena, offset = s.address.args[-2:]
     assert isinstance(arena, E.Variable)
     found = w.lookup(arena.name)
     if found is None:
         raise InternalError(f"the arena {arena.name} of {s.name} is not allocated around it")
+    return arena.name, found, offset
+
+
+def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
+    """A pointer into an arena."""
+    w = sw.w
+    assert s.address is not None
+    arena, found, offset = arena_of_alias(w, s)
     scope = dict(w.scope)
     c_type = memory_type(s.type)
     w.begin_statement(*s.address.args[:-2], offset)
@@ -161,10 +169,11 @@ def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
     place = guarded_place(sw, s, base if text in ("0", "INT64_C(0)") else f"{base} + {text}")
     output = f"{in_output[0]} ? {in_output[1]} : " if in_output else ""
     either = f"{s.address.args[1]} or " if in_output else ""
-    w.line(f"/* {_describe(sw, s, f'in {either}{arena.name}')} */")
+    w.line(f"/* {describe(sw, s, f'in {either}{arena}')} */")
     w.line(f"{c_type} *const {name} = {output}({c_type} *)({place});")
     if marks_lives(sw.emission.program.target) and not _is_arena(s):
-        size_text = _bytes_of_alias(w, s)
+        w.begin_statement(*s.extents, s.condition)
+        size_text = bytes_of(w, s)
         if in_output:
             # The bytes are those of whoever gave the output.
             size_text = f"{in_output[0]} ? 0 : ({size_text})"
@@ -199,11 +208,13 @@ def _is_arena(s: S.Allocate) -> bool:
     return s.type.bytes() == 1 and len(s.extents) == 1 and s.extents[0].type.width == 64
 
 
-def _bytes_of_alias(w: Writer, s: S.Allocate) -> str:
-    """The bytes of an alias, 0 where it is not needed."""
-    w.begin_statement(*s.extents, s.condition)
-    args = (build.int32(s.type.bytes()), build.int32(s.padding), *s.extents)
-    text = size_in_bytes(w, E.Call(INT64, "size_in_bytes", args, E.CallKind.INTRINSIC))[0]
+def bytes_of(w: Writer, s: S.Allocate) -> str:
+    """The bytes of an allocation, 0 where it is not needed; an int64_t, negative for too many."""
+    if _is_arena(s):
+        text = f"(int64_t){wrap(w.scalar(s.extents[0]), ATOM)}"
+    else:
+        args = (build.int32(s.type.bytes()), build.int32(s.padding), *s.extents)
+        text = size_in_bytes(w, E.Call(INT64, "size_in_bytes", args, E.CallKind.INTRINSIC))[0]
     if build.is_const(s.condition, 1):
         return text
     return f"{wrap(w.scalar(s.condition), LOGIC - 1)} ? {text} : 0"
@@ -228,7 +239,7 @@ def _allocate_heap(sw: StatementWriter, s: S.Allocate) -> None:
     of_call = s.name == _call_arena(sw)
     w.heap.append((name, c_type, s.name, "if (!workspace) " if of_call else ""))
     sw.heap[s.name] = name
-    w.line(f"/* {_describe(sw, s, 'heap')} */")
+    w.line(f"/* {describe(sw, s, 'heap')} */")
     if of_call:
         bytes_text = f"{present} ? {size} : 0" if present else size
         w.line("if (query) {")
@@ -279,14 +290,14 @@ def _take(sw: StatementWriter, s: S.Allocate, name: str, size: str, of_call: boo
             WorkspaceTooSmall,
             f"{sw.emission.program.name} needs {{0}} bytes of workspace from the given address "
             f"on (aligned to {align}), got {{1}}",
-            _where(sw, s.name),
+            where_of(sw, s.name),
         )
         need = f"bp_uint(bp_workspace_need(workspace, {size}, {align}))"
         _fail(sw, f"{name} == NULL && workspace", small, need, "bp_uint(workspace_bytes)")
     plan = sw.emission.program.plan
     parts = "" if plan is None else plan.parts_of(s.name)
     text = f"no memory for {s.name}: {{0}} bytes{parts}"
-    memory = ErrorSite(OutOfMemory, text, _where(sw, s.name))
+    memory = ErrorSite(OutOfMemory, text, where_of(sw, s.name))
     _fail(sw, f"{name} == NULL", memory, f"bp_uint({size})")
 
 
@@ -314,7 +325,7 @@ def _count_elements(sw: StatementWriter, s: S.Allocate) -> str:
     too_large = ErrorSite(
         AllocationTooLarge,
         f"{s.name} needs {{0}} bytes ({{1}} elements); 32-bit indices reach {{2}} elements",
-        _where(sw, s.name),
+        where_of(sw, s.name),
     )
     _fail(
         sw,
@@ -327,7 +338,8 @@ def _count_elements(sw: StatementWriter, s: S.Allocate) -> str:
     return elements
 
 
-def _where(sw: StatementWriter, name: str) -> Any:
+def where_of(sw: StatementWriter, name: str) -> Any:
+    """The user's line of the Func of a temporary."""
     origin = sw.emission.program.origins.get(name)
     return None if origin is None else origin.where
 

@@ -45,25 +45,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* As in the runtime's emulated.h. */
-#ifndef BAYPLAN_EMULATED_H
-#define BAYPLAN_EMULATED_H
-extern "C" {
-typedef struct bp_emulated_launch {
-    int64_t blocks[3], threads[3];
-    uint64_t shared_bytes;
-    const void *const *parameters; /* addresses of values */
-    int32_t parameter_count;
-} bp_emulated_launch;
-
-typedef struct bp_emulated_kernel {
-    const char *name;
-    /* Runs all blocks; 0, or a negative result and why. */
-    int32_t (*run)(const bp_emulated_launch *launch, char *why, uint64_t room);
-    int32_t parameters;
-} bp_emulated_kernel;
-}
-#endif
+#include "emulated.h"
 extern "C" __attribute__((weak)) int32_t bp_emulated_register(
     const char *key, const bp_emulated_kernel *kernels, int32_t count);
 

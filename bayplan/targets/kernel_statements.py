@@ -14,7 +14,7 @@ from bayplan.ir.types import INT64, Type
 from bayplan.ir.walk import iterate
 from bayplan.targets.c_names import memory_type, scalar_type
 from bayplan.targets.c_stmts import StatementWriter
-from bayplan.targets.c_storage import _describe
+from bayplan.targets.c_storage import arena_of_alias, describe
 from bayplan.targets.c_text import ADD, wrap
 from bayplan.targets.c_writer import Binding, Lines, Pieces
 from bayplan.targets.device_atomics import write_atomic, write_try
@@ -200,7 +200,7 @@ class KernelWriter(StatementWriter):
         w.spaces[s.name] = PRIVATE
         c_type = memory_type(s.type)
         name = w.declare(s.name, f"{c_type} *", short=False)
-        w.line(f"/* {_describe(self, s, 'of each thread')} */")
+        w.line(f"/* {describe(self, s, 'of each thread')} */")
         # Tails compute with elements that nothing has written, and throw the result away. Elements
         # of a local without a value are undefined to LLVM, as is a branch that one decides.
         w.line(f"{c_type} {name}[{max(1, count)}] = {{0}};")
@@ -216,7 +216,7 @@ class KernelWriter(StatementWriter):
         w.spaces[s.name] = SHARED
         space = w.language.spaces[SHARED]
         name = w.declare(s.name, f"{space}{c_type} *", short=s.name.startswith(w.title))
-        self.declared.append(f"    /* {_describe(self, s, 'of the block')} */")
+        self.declared.append(f"    /* {describe(self, s, 'of the block')} */")
         if count is not None and count * size <= STATIC_SHARED_BYTES:
             # Whole words, for updates of parts of them.
             count = -(-max(1, count) * size // 4) * 4 // size
@@ -241,21 +241,18 @@ class KernelWriter(StatementWriter):
     def _alias(self, s: S.Allocate, address: E.Call) -> None:
         """A pointer into memory of the block, or into the block's part of global memory."""
         w = self.w
-        arena, offset = address.args[-2:]
-        if not isinstance(arena, E.Variable) or address.name != "offset_pointer":
+        if address.name != "offset_pointer":
             raise InternalError(f"{s.name} of a kernel is at {address}")
-        found = w.lookup(arena.name)
-        if found is None:
-            raise InternalError(f"the arena {arena.name} of {s.name} is not allocated around it")
+        arena, found, offset = arena_of_alias(w, s)
         w.begin_statement(offset)
         constant = build.constant_value(offset)
         text = wrap(w.scalar(offset), ADD) if constant is None else str(int(constant))
-        w.spaces[s.name] = w.spaces[arena.name]
-        self.arenas[s.name] = arena.name
+        w.spaces[s.name] = w.spaces[arena]
+        self.arenas[s.name] = arena
         c_type = w.pointer_type(s.name, memory_type(s.type))
         name = w.declare(s.name, c_type, short=False)
         place = found.text if text == "0" else f"({found.text} + {text})"
-        w.line(f"/* {_describe(self, s, f'in {arena.name}')} */")
+        w.line(f"/* {describe(self, s, f'in {arena}')} */")
         w.line(f"{c_type}const {name} = ({c_type.strip()}){place};")
 
     def nothing(self, s: Any) -> None:

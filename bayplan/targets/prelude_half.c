@@ -6,7 +6,7 @@ static inline float bp_half_to_float(uint16_t h) {
         r.u = sign | 0x7f800000u | ((rest & 0x3ffu) << 13);
     } else {
         r.u = rest << 13;
-        r.f *= 0x1p112f;
+        r.f *= 5.192296858534828e33f; /* 2^112, as C++ has it too */
         r.u |= sign;
     }
     return r.f;

@@ -34,9 +34,22 @@ def test_every_pass_keeps_the_rules(name: str, monkeypatch: pytest.MonkeyPatch) 
 def test_stages_and_times_follow_the_list() -> None:
     program = lowered("blur", keep_stages=True)
     names = ["schedule_functions", *pipeline.BEFORE_READABLE, *pipeline.AFTER_READABLE]
-    assert [name for name, _ in program.stages] == names
-    assert [name for name, _ in program.timings] == ["prepare", *names]
+    on_host = [name for name in names if name not in pipeline.FOR_KERNELS]
+    assert [name for name, _ in program.stages] == on_host
+    assert [name for name, _ in program.timings] == ["prepare", *on_host]
     assert all(seconds >= 0 for _, seconds in program.timings)
+
+
+def test_programs_with_kernels_go_through_all_passes() -> None:
+    x, xi = hl.Var("x"), hl.Var("xi")
+    f = hl.Func("f")
+    f[x] = x
+    f.gpu_tile(x, xi, 8)
+    with compilation():
+        program = pipeline.lower([f.function()], hl.Target("cuda-emulated"), "f")
+    names = ["schedule_functions", *pipeline.BEFORE_READABLE, *pipeline.AFTER_READABLE]
+    assert [name for name, _ in program.timings] == ["prepare", *names]
+    assert set(names) >= pipeline.FOR_KERNELS
 
 
 def test_stages_are_not_kept_unless_asked_for() -> None:

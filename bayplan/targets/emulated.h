@@ -1,4 +1,4 @@
-/* Kernels compiled for the host: what the device "emulated" calls. */
+/* Kernels compiled for the host: what they and the device "emulated" agree on. */
 #ifndef BAYPLAN_EMULATED_H
 #define BAYPLAN_EMULATED_H
 
