@@ -55,7 +55,7 @@ class Step:
 
 def _tests(name: str, seconds: int, *files: str) -> Step:
     chosen = f"{TARGET} and not emulated"
-    return Step(name, seconds, sys.executable, "-m", "pytest", "-q", "-x", "--maxfail=5", "-k",
+    return Step(name, seconds, sys.executable, "-m", "pytest", "-q", "--maxfail=5", "-k",
                 chosen, *files)  # fmt: skip
 
 
