@@ -11,7 +11,7 @@ from typing import Any, Final
 from bayplan.analysis.facts import Facts
 from bayplan.analysis.ranges import range_of
 from bayplan.ir.errors import PlanError
-from bayplan.ir.exprs import Expr, Load
+from bayplan.ir.exprs import Call, Expr, Load
 from bayplan.ir.memory import ForKind
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
@@ -27,6 +27,7 @@ from bayplan.ir.stmts import (
 from bayplan.ir.walk import iterate
 from bayplan.storage.check_lanes import Lanes, Value
 from bayplan.storage.check_numbers import Numbers, size_in_bytes
+from bayplan.storage.check_rows import rows_are_apart
 from bayplan.storage.check_touches import (
     GLOBAL,
     MANY,
@@ -76,6 +77,7 @@ class BlockRun:
         self.taken = taken
         self.guessed = False
         self.lanes = Lanes(self._outside)
+        self.lets: dict[str, Expr] = {}
         self.places = dict(around)
         self.begins: dict[Place, tuple[int, int] | None] = {}
         self.buffers: dict[str, Place] = {}
@@ -131,6 +133,7 @@ class BlockRun:
         elif isinstance(s, LetStmt):
             self._reads(s, s.value)
             value = self.lanes.of(s.value)
+            self.lets[s.name] = s.value
             # A value from memory is the same for all threads; any number will do.
             hidden = self.lanes.bind(s.name, 0 if value is None else value)
             self._walk(s.body)
@@ -267,6 +270,7 @@ class BlockRun:
             self._store(s)
         elif isinstance(s, LetStmt):
             self._loads(s.value, "", "")
+            self.lets[s.name] = s.value
             hidden = self.lanes.bind(s.name, self.lanes.of(s.value))
             self._inside(s.body)
             self.lanes.bind(s.name, hidden)
@@ -325,10 +329,7 @@ class BlockRun:
 
     def _masked(self, condition: Value, wanted: bool, body: Stmt) -> None:
         saved = self.active
-        found = condition if isinstance(condition, list) else [condition] * self.threads
-        self.active = [
-            a and (c is None or bool(c) == wanted) for a, c in zip(saved, found, strict=True)
-        ]
+        self.active = self._active_where(condition, wanted)
         if True in self.active:
             self._inside(body)
         self.active = saved
@@ -336,7 +337,7 @@ class BlockRun:
     def _inner_loop(self, s: For) -> None:
         low, extent = self.lanes.of(s.min), self.lanes.of(s.extent)
         known = extent if isinstance(extent, list) else [extent]
-        most = max([2 if x is None else x for x in known], default=0)
+        most = max([2 if x is None else int(x) for x in known], default=0)
         saved = self.active
         for i in range(most):
             if _FIRST_INNER <= i < most - _LAST_ITERATIONS:
@@ -360,37 +361,62 @@ class BlockRun:
         update = f"{self.update} {type(s.value).__name__}" if self.update else ""
         self._loads(s.value, s.name, update)
         self._loads(s.index, "", "")
-        saved = self.active
         if s.predicate is not None:
             self._loads(s.predicate, "", "")
-            if s.predicate.type.lane_count == 1:
-                condition = self.lanes.of(s.predicate)
-                found = condition if isinstance(condition, list) else [condition] * self.threads
-                self.active = [a and c != 0 for a, c in zip(saved, found, strict=True)]
-        self._touch(s.name, s.index, s.value.type.bytes(), True, update)
-        self.active = saved
+        self._touch(s, s.value.type.bytes(), True, update)
 
     def _loads(self, e: Expr, updated: str, update: str) -> None:
-        for node in self._touching(e):
-            part = update if node.name == updated else ""
-            self._touch(node.name, node.index, node.type.bytes(), False, part)
+        self._read(e, updated, update, set())
 
-    def _touch(self, name: str, index: Expr, bytes: int, writes: bool, update: str) -> None:
-        group = self._group(name, writes, update)
+    def _read(self, e: Any, updated: str, update: str, seen: set[Node]) -> None:
+        """Notes the loads in an expression, of a branch only in threads that take it."""
+        if e in seen or not self._touching(e):
+            return
+        seen.add(e)
+        if isinstance(e, Load):
+            part = update if e.name == updated else ""
+            self._touch(e, e.type.bytes(), False, part)
+        if isinstance(e, Call) and e.name == "if_then_else" and e.args[0].type.lane_count == 1:
+            self._read(e.args[0], updated, update, seen)
+            saved = self.active
+            for wanted, branch in zip((True, False), e.args[1:], strict=False):
+                self.active = self._active_where(self.lanes.of(e.args[0]), wanted)
+                self._read(branch, updated, update, set())
+                self.active = saved
+            return
+        for child in e.children():
+            self._read(child, updated, update, seen)
+
+    def _active_where(self, condition: Value, wanted: bool) -> list[bool]:
+        """The active threads in which a condition holds or, where `wanted` is False, does not."""
+        found = condition if isinstance(condition, list) else [condition] * self.threads
+        return [
+            a and (c is None or bool(c) == wanted) for a, c in zip(self.active, found, strict=True)
+        ]
+
+    def _touch(self, node: Load | Store, bytes: int, writes: bool, update: str) -> None:
+        index = node.index
+        group = self._group(node.name, writes, update)
         if group is None or self.suspects is None:
             return
         extent = self._bytes_of(group.place)
         if extent is None:
             return
         begin, end = extent
+        apart: bool | None = None
         for lane in range(index.type.lane_count):
             value = self.lanes.of(index, lane)
             found = value if isinstance(value, list) else [value] * self.threads
             self.work += self.threads
-            for thread, (wanted, i) in enumerate(zip(self.active, found, strict=True)):
+            active = self._active_in(node.predicate, lane)
+            for thread, (wanted, i) in enumerate(zip(active, found, strict=True)):
                 if not wanted:
                     continue
                 if i is None:
+                    if apart is None:
+                        apart = rows_are_apart(index, self.lanes, self.lets)
+                    if apart:
+                        break
                     low, high = self._possible(index, bytes)
                     first = begin if low is None else begin + low
                     last = end if high is None else begin + high
@@ -399,6 +425,13 @@ class BlockRun:
                     at = begin + i * bytes
                     for byte in range(at, at + bytes):
                         group.add(byte, thread)
+
+    def _active_in(self, predicate: Expr | None, lane: int) -> list[bool]:
+        """Threads that touch what this lane of a load or store does, as far as it is known."""
+        if predicate is None:
+            return self.active
+        several = predicate.type.lane_count > 1
+        return self._active_where(self.lanes.of(predicate, lane if several else 0), True)
 
     def _possible(self, index: Expr, bytes: int) -> tuple[int | None, int | None]:
         """The bytes that elements can be, whatever the data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from bayplan.analysis.evaluate import Unknown
+from bayplan.analysis.evaluate import Number, Unknown, evaluate
 from bayplan.ir.build import euclidean_div, floor_mod
 from bayplan.ir.exprs import (
     EQ,
@@ -19,6 +19,7 @@ from bayplan.ir.exprs import (
     Binary,
     Broadcast,
     Call,
+    CallKind,
     Cast,
     Const,
     Div,
@@ -36,8 +37,9 @@ from bayplan.ir.exprs import (
     Sub,
     Variable,
 )
+from bayplan.ir.types import Type
 
-Value = int | list[Any] | None
+Value = int | float | list[Any] | None
 """One number for all threads, or one a thread; None: not known, as it depends on data."""
 
 _TRANSPARENT: Final = frozenset(
@@ -92,9 +94,12 @@ class Lanes:
     def _compute(self, e: Any, lane: int) -> Value:
         cls = type(e)
         if cls is Const:
-            return None if e.type.kind == "float" else int(e.value)
+            return e.value if e.type.kind == "float" else int(e.value)
         if cls is Variable:
-            return self.names[e.name] if e.name in self.names else self._from_outside(e)
+            if e.name in self.names:
+                return self.names[e.name]
+            known = self._from_outside(e)
+            return float(known) if isinstance(known, int) and e.type.kind == "float" else known
         if cls is And or cls is Or:
             return self._short(self.of(e.a, lane), self.of(e.b, lane), int(cls is Or))
         if cls in _OPERATIONS:
@@ -106,7 +111,7 @@ class Lanes:
             return _map1(lambda x: int(not x), self.of(e.value, lane))
         if cls is Cast:
             if "float" in (e.type.kind, e.value.type.kind):
-                return None
+                return self._in_each_thread(e, lane)
             wrap = e.type.element_of().wrap
             return _map1(lambda x: int(wrap(x)), self.of(e.value, lane))
         if cls is Let:
@@ -126,9 +131,14 @@ class Lanes:
 
     def _binary(self, e: Binary, lane: int) -> Value:
         if e.a.type.kind == "float":
-            return None
+            return self._in_each_thread(e, lane)
         operation = _OPERATIONS[type(e)]
-        return _map2(operation, self.of(e.a, lane), self.of(e.b, lane))
+        found = _map2(operation, self.of(e.a, lane), self.of(e.b, lane))
+        t = e.type.element_of()
+        if t.kind == "int" and t.width >= 32:
+            # Must not overflow.
+            return found
+        return _map1(lambda x: int(t.wrap(x)), found)
 
     def _short(self, a: Value, b: Value, stop: int) -> Value:
         """And and Or are known where one side decides."""
@@ -151,9 +161,28 @@ class Lanes:
             return _choose(self.of(e.args[0]), self.of(e.args[1], lane), self.of(e.args[2], lane))
         if e.name.startswith("warp_shuffle"):
             return None
+        if e.kind in (CallKind.PURE_INTRINSIC, CallKind.PURE_EXTERN):
+            return self._in_each_thread(e, lane)
         if e.type.lane_count == 1 and e.type.kind != "float":
             return self._from_outside(e)
         return None
+
+    def _in_each_thread(self, e: Any, lane: int) -> Value:
+        """The value of an operation on numbers, computed once for all operands that are equal."""
+        operands: list[Expr] = list(e.children())
+        if any(o.type.kind == "handle" for o in operands):
+            return None
+        values = [self.of(o, lane if o.type.lane_count > 1 else 0) for o in operands]
+        if None in values:
+            return None
+        types = [o.type.element_of() for o in operands]
+        one = _Operation(e, types)
+        counts = [len(v) for v in values if isinstance(v, list)]
+        if not counts:
+            found: Value = one(tuple(values))
+            return found
+        rows = zip(*[_spread(v, counts[0]) for v in values], strict=True)
+        return [None if None in row else one(row) for row in rows]
 
     def _vector(self, e: Any, lane: int) -> Value:
         cls = type(e)
@@ -173,21 +202,60 @@ class Lanes:
         return None
 
 
+class _Operation:
+    """An operation on scalars, its results remembered.
+
+    One that is not known how to compute gives any number, the same for the same operands: what
+    depends on nothing but threads and loops is not data, which may be different each time.
+    """
+
+    def __init__(self, e: Any, types: list[Type]) -> None:
+        self.e = e
+        self.types = types
+        self.type: Type = e.type.element_of()
+        self.found: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, operands: tuple[Any, ...]) -> Any:
+        if operands not in self.found:
+            self.found[operands] = self._compute(operands)
+        return self.found[operands]
+
+    def _compute(self, operands: tuple[Any, ...]) -> Number | None:
+        try:
+            constants = [Const(t, v) for t, v in zip(self.types, operands, strict=True)]
+            return evaluate(self._scalar(constants), {})
+        except (Unknown, ArithmeticError, ValueError, TypeError):
+            pass
+        words = (self.e.name if type(self.e) is Call else type(self.e).__name__, operands)
+        number = int.from_bytes(repr(words).encode(), "little") % 1_000_003
+        return self.type.wrap(number) if self.type.kind != "float" else number % 1000 / 8
+
+    def _scalar(self, constants: list[Const]) -> Expr:
+        e = self.e
+        if type(e) is Call:
+            return Call(self.type, e.name, tuple(constants), e.kind, e.target, e.value_index)
+        if type(e) is Cast:
+            return Cast(self.type, constants[0])
+        found: Expr = e.with_children(constants)
+        return found
+
+
 def _spread(value: Value, n: int) -> list[Any]:
     return value if isinstance(value, list) else [value] * n
 
 
-def _map1(f: Callable[[Any], int], a: Value) -> Value:
+def _map1(f: Callable[[Any], Any], a: Value) -> Value:
     if isinstance(a, list):
         return [None if x is None else f(x) for x in a]
     return None if a is None else f(a)
 
 
-def _map2(f: Callable[[Any, Any], int], a: Value, b: Value) -> Value:
+def _map2(f: Callable[[Any, Any], Any], a: Value, b: Value) -> Value:
     if a is None or b is None:
         return None
     if not isinstance(a, list) and not isinstance(b, list):
-        return f(a, b)
+        found: Value = f(a, b)
+        return found
     n = len(a) if isinstance(a, list) else len(b)  # type: ignore[arg-type]
     pairs = zip(_spread(a, n), _spread(b, n), strict=True)
     return [None if x is None or y is None else f(x, y) for x, y in pairs]
