@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from bayplan.ir.errors import DeviceError, NoDevice, OutOfMemory
 
-APIS: Final = ("opencl", "cuda", "emulated")
-
 
 class Limits(ctypes.Structure):
     """What a device has room for (`bp_device_limits`).

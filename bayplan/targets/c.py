@@ -9,8 +9,9 @@ from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
 from bayplan.ir.errors import ErrorSite, OutOfDeviceMemory, OutOfMemory, WorkspaceTooSmall
 from bayplan.ir.node import Node
+from bayplan.storage.kernels import ON_DEVICE
 from bayplan.targets.c_callee import add_callee, entry_name
-from bayplan.targets.c_device import SUFFIX, device_part, device_sites, uses_device
+from bayplan.targets.c_device import device_part, device_sites, uses_device
 from bayplan.targets.c_entry import write_entry
 from bayplan.targets.c_extern import FROM_TABLE, check_names, extern_text
 from bayplan.targets.c_metadata import write_metadata
@@ -162,7 +163,7 @@ def find_live(body: S.Stmt, sizes_of_aliases: bool = False) -> set[str]:
             roots.append(node.body)
             continue
         alias = cls is S.Allocate and node.address is not None  # type: ignore[attr-defined]
-        sized = sizes_of_aliases or (alias and node.name.endswith(SUFFIX))  # type: ignore[attr-defined]
+        sized = sizes_of_aliases or (alias and node.name.endswith(ON_DEVICE))  # type: ignore[attr-defined]
         if alias and not sized:
             # Its own extents say how large it is, but nothing is computed from them.
             roots += [node.address, node.body]  # type: ignore[attr-defined]

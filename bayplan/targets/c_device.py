@@ -20,6 +20,7 @@ from bayplan.ir.errors import (
     OutOfDeviceMemory,
 )
 from bayplan.ir.walk import iterate
+from bayplan.storage.kernels import ON_DEVICE
 from bayplan.targets.c_text import ATOM, Text, string_literal
 from bayplan.targets.c_writer import Binding, Lines
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 POINTER: Final = "bp_device_pointer"
 _HOME: Final = "bp_home *"
-SUFFIX: Final = ".device"
-"""What the memory on the device of a temporary of both sides is called besides."""
 
 _HINTS: Final = {
     "opencl": "pip install 'bayplan[opencl]' brings a loader and a device on the CPU; for a GPU "
@@ -121,9 +120,9 @@ def _declare_home(sw: StatementWriter, s: S.Allocate, name: str) -> None:
     from bayplan.targets.c_storage import bytes_of
 
     w = sw.w
-    if not s.name.endswith(SUFFIX):
+    if not s.name.endswith(ON_DEVICE):
         return
-    owner = s.name.removesuffix(SUFFIX)
+    owner = s.name.removesuffix(ON_DEVICE)
     host = w.lookup(owner)
     if host is None or not host.c_type.endswith("*"):
         return
@@ -188,7 +187,7 @@ def shared_limit(w: Writer, e: E.Call) -> Text:
 
 def memory_of(w: Writer, ir_name: str) -> str:
     """What a kernel is given for a name: a `bp_device_pointer`."""
-    for name in (f"{ir_name}{SUFFIX}", ir_name):
+    for name in (f"{ir_name}{ON_DEVICE}", ir_name):
         found = w.lookup(name)
         if found is not None and found.c_type == POINTER:
             return found.text

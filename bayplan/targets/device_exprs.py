@@ -171,9 +171,3 @@ DEVICE_RULES: Final[dict[type, Callable[[Any, Any], Text]]] = {
     E.Mod: _mod,
     E.Call: _call,
 }
-
-
-def is_constant(e: E.Expr) -> int | None:
-    """The value of a constant integer, else None."""
-    value = build.constant_value(e)
-    return None if value is None else int(value)
