@@ -89,7 +89,7 @@ class HoistShuffles:
         elif cls is For:
             result = self._loop(s, guard, varying, lets)
         elif cls is Store or cls is Evaluate:
-            take = _Take(lets, self.fresh)
+            take = _Take(lets, self.fresh, guard)
             result = _guarded(s.with_children([take(c) for c in s.children()]), guard)
         else:
             raise InternalError(f"lanes exchange elements in a {cls.__name__}: {s}")
@@ -98,7 +98,7 @@ class HoistShuffles:
         return result
 
     def _let(self, s: LetStmt, guard: Expr | None, varying: Varying, lets: Lets) -> Stmt:
-        value = _Take(lets, self.fresh)(s.value)
+        value = _Take(lets, self.fresh, guard)(s.value)
         inner = varying.bound(s.name, s.value)
         if not self._exchanges(s.body):
             return _guarded(LetStmt(s.name, value, s.body), guard)
@@ -108,7 +108,7 @@ class HoistShuffles:
         return LetStmt(s.name, value, self._in(s.body, guard, inner))
 
     def _branch(self, s: IfThenElse, guard: Expr | None, varying: Varying, lets: Lets) -> Stmt:
-        condition = _Take(lets, self.fresh)(s.condition)
+        condition = _Take(lets, self.fresh, guard)(s.condition)
         cases = [s.then_case, s.else_case]
         if not any(case is not None and self._exchanges(case) for case in cases):
             return _guarded(IfThenElse(condition, s.then_case, s.else_case), guard)
@@ -139,7 +139,7 @@ class HoistShuffles:
         return Variable(BOOL, name)
 
     def _loop(self, s: For, guard: Expr | None, varying: Varying, lets: Lets) -> Stmt:
-        take = _Take(lets, self.fresh)
+        take = _Take(lets, self.fresh, guard)
         low, extent = take(s.min), take(s.extent)
         if not self._exchanges(s.body):
             return _guarded(s.with_children([low, extent, s.body]), guard)
@@ -153,12 +153,16 @@ def _guarded(s: Stmt, guard: Expr | None) -> Stmt:
 
 
 class _Take(Rewriter):
-    """Puts names in the place of exchanges, innermost first."""
+    """Puts names in the place of exchanges, innermost first.
 
-    def __init__(self, lets: Lets, fresh: Callable[[str], str]) -> None:
+    Lanes that are not to do what uses them read no memory for them, but the register.
+    """
+
+    def __init__(self, lets: Lets, fresh: Callable[[str], str], guard: Expr | None) -> None:
         super().__init__()
         self.lets = lets
         self.fresh = fresh
+        self.read = _Read(lets, fresh, guard)
 
     def rewrite_Call(self, node: Call) -> Expr:
         call: Any = self.rebuild(node)
@@ -167,9 +171,31 @@ class _Take(Rewriter):
         value = node.args[0]
         stem = value.name if isinstance(value, Load) else "value"
         name = self.fresh(f"{stem}.shuffled")
-        self.lets.append((name, call))
+        shown, which, lanes = call.args
+        shown = shown.with_children([self.read(c) for c in shown.children()])
+        self.lets.append((name, call.with_children([shown, self.read(which), lanes])))
         return Variable(node.type, name)
 
     def rewrite_Let(self, node: Let) -> Expr:
         # What is exchanged may depend on the name.
         return self(substitute({node.name: node.value}, node.body))
+
+
+class _Read(Rewriter):
+    """Puts names in the place of elements, which are read where the guard holds."""
+
+    def __init__(self, lets: Lets, fresh: Callable[[str], str], guard: Expr | None) -> None:
+        super().__init__()
+        self.lets = lets
+        self.fresh = fresh
+        self.guard = guard
+
+    def rewrite_Load(self, node: Load) -> Expr:
+        load: Any = self.rebuild(node)
+        if self.guard is None:
+            return load  # type: ignore[no-any-return]
+        name = self.fresh(f"{node.name}.element")
+        zero = build.const(node.type, 0)
+        value = build.intrinsic(node.type, "if_then_else", self.guard, load, zero)
+        self.lets.append((name, value))
+        return Variable(node.type, name)

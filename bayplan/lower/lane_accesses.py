@@ -291,8 +291,14 @@ class OneByOne(Rewriter):
 
 def touches(s: Any, name: str) -> bool:
     """Whether a statement loads or stores elements of a temporary."""
-    if type(s) is Allocate and s.name == name:
-        return False
-    if isinstance(s, Load | Store) and s.name == name:
-        return True
-    return any(touches(c, name) for c in s.children())
+    seen: set[Any] = set()
+    stack = [s]
+    while stack:
+        node = stack.pop()
+        if node in seen or (type(node) is Allocate and node.name == name):
+            continue
+        seen.add(node)
+        if isinstance(node, Load | Store) and node.name == name:
+            return True
+        stack.extend(node.children())
+    return False

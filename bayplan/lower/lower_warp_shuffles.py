@@ -72,7 +72,7 @@ def _constant_extents(s: Any, at: Where) -> Any:
     if isinstance(s, Expr) or not any(is_over_threads(n) for n in iterate(s)):
         return s
     if isinstance(s, For | LetStmt):
-        inner = at.loop(s, 0) if type(s) is For else at.let(s.name, s.children()[0])
+        inner = at.loop(s, 0) if isinstance(s, For) else at.let(s.name, s.value)
         return s.with_children([*s.children()[:-1], _constant_extents(s.body, inner)])
     if type(s) is Allocate:
         return s.with_body(_constant_extents(s.body, at))
@@ -122,6 +122,10 @@ class _InKernel:
         return s.with_children(children)  # type: ignore[no-any-return]
 
     def _allocate(self, s: Allocate, at: Where) -> Stmt:
+        if s.memory_type in _SPREAD:
+            # Its elements come from other lanes, if it is spread.
+            at = at.child()
+            at.varying = at.varying.owning(s.name)
         s = s.with_body(self._walk(s.body, at))
         threads = [n for n in iterate(s.body) if is_over_threads(n)]
         if not threads or s.memory_type not in _SPREAD:

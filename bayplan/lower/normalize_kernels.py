@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.analysis.simplify import simplify
-from bayplan.ir.build import add, constant_value, int32, lt, maximum
+from bayplan.ir.build import add, constant_value, div, int32, lt, maximum, mul
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr, Variable
 from bayplan.ir.memory import ForKind
@@ -192,8 +192,10 @@ class _OneKernel:
     def _whole_warps(self, most: Expr) -> Expr:
         """Lanes of a block with several warps: each warp is one line along x."""
         value = constant_value(most)
-        if value is None or (self._nesting.depth(self._body) == 1 and value <= MOST_LANES):
+        if self._nesting.depth(self._body) == 1 and (value is None or value <= MOST_LANES):
             return most
+        if value is None:
+            return mul(div(add(most, MOST_LANES - 1), MOST_LANES), MOST_LANES)
         return int32(-int(-value // MOST_LANES) * MOST_LANES)
 
 

@@ -282,6 +282,20 @@ def table_in_registers() -> Any:
     return curved
 
 
+@program(41, 8, registers={"lut": 8}, exchanges="any")
+def table_at_elements_of_an_input() -> Any:
+    """Lanes behind the end of the output read nothing behind that of the input."""
+    import numpy as np
+
+    image = hl.Buffer((np.arange(41 * 8).reshape(8, 41) * 37 % 256).astype(np.uint8))
+    lut, curved = hl.Func("lut"), hl.Func("curved")
+    lut[x] = hl.cast(hl.UInt(16), x * x + 1)
+    curved[x, y] = lut[image[x, y]]
+    curved.tile(x, y, xi, yi, 32, 4, GUARD).gpu_blocks(x, y).gpu_threads(yi).gpu_lanes(xi)
+    lut.compute_at(curved, yi).split(x, xo, xi, 32).unroll(xo).gpu_lanes(xi)
+    return curved
+
+
 @program(64, 12, registers={"f": 12}, exchanges="up down")
 def several_rows() -> Any:
     """34 elements a row: rows are made 64 long, so that a lane's elements stay its own."""
@@ -374,6 +388,21 @@ def between_warps() -> Any:
     g.split(x, x, xi, 32, ROUND_UP).split(y, y, yi, 2).reorder(xi, yi, x, y)
     g.gpu_blocks(x, y).gpu_threads(yi).gpu_lanes(xi)
     f.compute_at(g, x).split(x, xo, xi, 32, ROUND_UP).gpu_threads(y).gpu_lanes(xi)
+    return g
+
+
+@program(64, 6, registers={"f": 2}, shared=("h",), exchanges="up down")
+def beside_as_many_threads_as_the_call_says() -> Any:
+    """Rows of threads stay whole warps."""
+    f, g, h = hl.Func("f"), hl.Func("g"), hl.Func("h")
+    n = hl.Param(hl.Int(32), "n", 40)
+    f[x, y] = x * 3 + y * 7
+    h[x, y] = x + y
+    g[x, y] = f[x - 1, y] + f[x + 1, y] + h[x, y]
+    g.split(x, x, xi, 32, ROUND_UP).split(y, y, yi, 2).reorder(xi, yi, x, y)
+    g.gpu_blocks(x, y).gpu_threads(yi).gpu_lanes(xi)
+    h.compute_at(g, x).bound_extent(x, n).gpu_threads(y, x)
+    f.compute_at(g, yi).split(x, xo, xi, 32, ROUND_UP).unroll(xo).gpu_lanes(xi)
     return g
 
 

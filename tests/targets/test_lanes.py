@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import sys
+import tempfile
+import types
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +165,50 @@ def test_recursive_filter_of_the_applications() -> None:
     for name in ("first_columns", "second_columns"):
         assert f"/* {name}: in {name.partition('_')[0]}_transposed.s0.kernel" in source, source
     assert source.count("of the block, 33 x 32") == 2
+
+
+def test_halide_has_the_same_in_registers() -> None:
+    """Where Halide spreads a temporary over lanes, it is spread here, over as many registers."""
+    halide = pytest.importorskip("halide")
+    theirs = _programs_of_halide(halide)
+    target = halide.Target("host-cuda-cuda_capability_75")
+    same = 0
+    for name, program in theirs.items():
+        try:
+            text = _lowered_by_halide(halide, program.build(), target)
+        except halide.HalideError:
+            continue  # it refuses 64 bits, lanes that are guarded, single lanes
+        form = r"allocate (\w+?)(?:\$\d+)?(?:\.\d+)*\[\w+ \* (\d+)\](?: in Register)?\n"
+        found = re.findall(form, text)
+        ours = PROGRAMS[name].registers
+        for func, count in found:
+            assert ours.get(func) == int(count), (name, found, ours)
+            same += 1
+    assert same >= 15
+
+
+def _programs_of_halide(halide: Any) -> dict[str, Any]:
+    """The same programs, made with Halide's names."""
+    source = Path(PROGRAMS["butterfly"].build.__code__.co_filename).read_text()
+    module = types.ModuleType("lane_programs_of_halide")
+    halide_with_vars = types.SimpleNamespace(
+        **{k: getattr(halide, k) for k in dir(halide) if k != "vars" and not k.startswith("__")},
+        vars=lambda names: [halide.Var(n) for n in names.split()],
+    )
+    source = source.replace("import bayplan as hl", "hl = HALIDE")
+    module.__dict__["HALIDE"] = halide_with_vars
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(source, module.__name__, "exec"), module.__dict__)
+    finally:
+        del sys.modules[module.__name__]
+    programs: dict[str, Any] = module.__dict__["PROGRAMS"]
+    return programs
+
+
+def _lowered_by_halide(halide: Any, f: Any, target: Any) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "f.stmt"
+        form = halide.StmtOutputFormat.Text
+        f.compile_to_conceptual_stmt(str(path), [], form, target)
+        return path.read_text()
