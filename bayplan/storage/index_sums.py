@@ -15,6 +15,7 @@ from bayplan.ir.stmts import For, LetStmt
 from bayplan.ir.types import INT64
 from bayplan.ir.walk import free_variables
 from bayplan.storage.places import Place, outward
+from bayplan.storage.polynomials import Terms, product_by, total
 
 _MOST_TERMS: Final = 200
 
@@ -22,8 +23,8 @@ Atom = Expr | tuple[int, int]
 """What a product is made of: a scalar or vector expression, or a lane's digit: lanes that have the
 same one in a row, and how many there are."""
 
-Sum = dict[tuple[Atom, ...], int]
-"""Products of atoms in a fixed order, each with the number it is multiplied by; none is 0."""
+Sum = Terms[Atom]
+"""With atoms in the order in which they were met."""
 
 
 class TooLong(Exception):
@@ -50,7 +51,7 @@ class IndexSums:
         Raises:
             TooLong: it cannot be told.
         """
-        difference = _plus(self.of(a, place), self.of(b, place), -1)
+        difference = total(self.of(a, place), self.of(b, place), -1)
         result: Expr = const(INT64, 0)
         terms = sorted(difference.items(), key=_text)
         sign = -1 if terms and terms[0][1] < 0 else 1
@@ -80,7 +81,7 @@ class IndexSums:
         if type(e) is Variable:
             return self._variable(e, place)
         if isinstance(e, Add | Sub) and e.type.kind != "float":
-            return _plus(self.of(e.a, place), self.of(e.b, place), 1 if type(e) is Add else -1)
+            return total(self.of(e.a, place), self.of(e.b, place), 1 if type(e) is Add else -1)
         if isinstance(e, Mul) and e.type.kind != "float":
             return self._times(self.of(e.a, place), self.of(e.b, place))
         if type(e) is Cast and e.type.width >= 32 and e.value.type.kind == e.type.kind == "int":
@@ -90,7 +91,7 @@ class IndexSums:
         if type(e) is Ramp:
             lane: Sum = {((e.base.type.lane_count, e.lanes),): 1}
             steps = self._times(self.of(e.stride, place), lane)
-            return _plus(self.of(e.base, place), steps, 1)
+            return total(self.of(e.base, place), steps, 1)
         return {(e,): 1}
 
     def _variable(self, e: Variable, place: Place | None) -> Sum:
@@ -108,12 +109,7 @@ class IndexSums:
         return {(Variable(e.type, e.name),): 1}
 
     def _times(self, a: Sum, b: Sum) -> Sum:
-        result: Sum = {}
-        for left, m in a.items():
-            for right, n in b.items():
-                atoms = tuple(sorted((*left, *right), key=self._number))
-                result[atoms] = result.get(atoms, 0) + m * n
-        return {atoms: factor for atoms, factor in result.items() if factor}
+        return product_by(a, b, self._number)
 
     def _number(self, atom: Atom) -> int:
         return self._order.setdefault(atom, len(self._order))
@@ -131,14 +127,3 @@ class IndexSums:
 
 def _text(term: tuple[tuple[Atom, ...], int]) -> list[str]:
     return sorted([str(atom) for atom in term[0]])
-
-
-def _plus(a: Sum, b: Sum, factor: int) -> Sum:
-    result = dict(a)
-    for atoms, value in b.items():
-        total = result.get(atoms, 0) + factor * value
-        if total:
-            result[atoms] = total
-        else:
-            result.pop(atoms, None)
-    return result

@@ -5,8 +5,9 @@ Indices do not overflow, so the width of an integer that was widened is left out
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bayplan.analysis.facts import without_likely
 from bayplan.analysis.linear import Linear, cache, is_index_type, rank_of
@@ -14,11 +15,15 @@ from bayplan.ir.build import cast, mul
 from bayplan.ir.exprs import Add, Call, Cast, Const, Expr, Mul, Sub
 from bayplan.ir.types import INT64
 
+Atom = TypeVar("Atom")
+Terms = dict[tuple[Atom, ...], int]
+"""Products of atoms, each with the number it is multiplied by; none is 0."""
+
 Monomial = tuple[Expr, ...]
 """Atoms that are multiplied, in the order of `rank_of`."""
 
-Polynomial = dict[Monomial, int]
-"""Monomials, each with the number it is multiplied by; none is 0. Never changed once made."""
+Polynomial = Terms[Expr]
+"""Made of monomials. Never changed once made."""
 
 _MOST_TERMS: Final = 64
 
@@ -58,30 +63,35 @@ def constant(value: int) -> Polynomial:
     return {(): value} if value else {}
 
 
-def total(a: Polynomial, b: Polynomial, factor: int = 1) -> Polynomial:
+def total(a: Terms[Atom], b: Terms[Atom], factor: int = 1) -> Terms[Atom]:
     """a + factor * b."""
     result = dict(a)
     for monomial, c in b.items():
-        merged = result.get(monomial, 0) + factor * c
-        if merged:
-            result[monomial] = merged
-        else:
-            result.pop(monomial, None)
+        _add(result, monomial, factor * c)
     return result
 
 
 def product(a: Polynomial, b: Polynomial) -> Polynomial:
     """a * b."""
-    result: Polynomial = {}
+    return product_by(a, b, rank_of)
+
+
+def product_by(a: Terms[Atom], b: Terms[Atom], rank: Callable[[Atom], int]) -> Terms[Atom]:
+    """a * b, where the atoms of a monomial stand in the order of their ranks."""
+    result: Terms[Atom] = {}
     for x, c in a.items():
         for y, d in b.items():
-            monomial = tuple(sorted([*x, *y], key=rank_of)) if x and y else x or y
-            merged = result.get(monomial, 0) + c * d
-            if merged:
-                result[monomial] = merged
-            else:
-                result.pop(monomial, None)
+            monomial = tuple(sorted([*x, *y], key=rank)) if x and y else x or y
+            _add(result, monomial, c * d)
     return result
+
+
+def _add(terms: Terms[Atom], monomial: tuple[Atom, ...], factor: int) -> None:
+    merged = terms.get(monomial, 0) + factor
+    if merged:
+        terms[monomial] = merged
+    else:
+        terms.pop(monomial, None)
 
 
 def times(a: Polynomial, factor: int) -> Polynomial:
