@@ -51,7 +51,9 @@ def lower_warp_shuffles(stmt: Stmt, lowering: Lowering) -> Stmt:
     """
 
     def spread(node: For) -> Stmt:
-        kernel = _constant_extents(node, _outside())
+        kernel = node
+        if any(type(n) is For and n.kind is ForKind.GPULane for n in iterate(node)):
+            kernel = _constant_extents(node, _outside())
         return _InKernel(lowering, _count_lanes(kernel)).run(kernel)
 
     return rewrite_kernels(stmt, spread)
