@@ -204,7 +204,7 @@ class LaneWalk:
             return s.with_children([self.run(c, at) for c in s.children()])  # type: ignore[no-any-return]
         inner = at.child()
         inner.stuck = "an atomic update" if cls is Atomic else f"a {cls.__name__}"
-        children = [
+        children: list[Expr | Stmt] = [
             self._expr(c, inner) if isinstance(c, Expr) else self.run(c, inner)
             for c in s.children()
         ]
