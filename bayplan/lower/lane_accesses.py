@@ -204,11 +204,11 @@ class LaneWalk:
             return s.with_children([self.run(c, at) for c in s.children()])  # type: ignore[no-any-return]
         inner = at.child()
         inner.stuck = "an atomic update" if cls is Atomic else f"a {cls.__name__}"
-        children: list[Expr | Stmt] = [
+        parts: list[Expr | Stmt] = [
             self._expr(c, inner) if isinstance(c, Expr) else self.run(c, inner)
             for c in s.children()
         ]
-        return s.with_children(children)  # type: ignore[no-any-return]
+        return s.with_children(parts)  # type: ignore[no-any-return]
 
     def _allocated(self, s: Allocate, at: Where) -> Where:
         if not at.lanes:
