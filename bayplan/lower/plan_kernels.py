@@ -22,7 +22,7 @@ from bayplan.ir.stmts import (
     LetStmt,
     Stmt,
 )
-from bayplan.ir.types import INT64, UInt
+from bayplan.ir.types import INT32, INT64, UInt
 from bayplan.ir.walk import Rewriter, free_variables, iterate
 from bayplan.lower.arena_aliases import check_of_size, needed_bytes, point_into
 from bayplan.lower.context import Lowering
@@ -276,7 +276,7 @@ class _OneKernel:
             return body
         if arena.name == arena.temporaries[0].name:
             node = shared[0].node
-            first, *others = node.extents
+            first, *others = node.extents or (build.const(INT32, 1),)
             if arena.placement is not None:
                 # What is not needed takes no bytes of the launch.
                 first = build.select(node.condition, first, 0)

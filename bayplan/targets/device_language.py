@@ -60,6 +60,8 @@ class DeviceLanguage:
     atomics: ClassVar[dict[tuple[str, str, int], str]]
     # Whether an iteration must not end with a wait that only some iterations do.
     waits_in_every_iteration: ClassVar[bool] = False
+    # Whether the threads wait behind a branch of the block in which they did.
+    waits_behind_branches: ClassVar[bool] = False
 
     def prelude(self, unit: DeviceUnit, text: str) -> str:
         """What stands before the helpers and kernels whose text is given."""

@@ -18,7 +18,12 @@ from bayplan.targets.c_storage import arena_of_alias, describe
 from bayplan.targets.c_text import ADD, wrap
 from bayplan.targets.c_writer import Binding, Lines, Pieces
 from bayplan.targets.device_atomics import write_atomic, write_try
-from bayplan.targets.device_language import PRIVATE, SHARED, STATIC_SHARED_BYTES
+from bayplan.targets.device_language import (
+    PRIVATE,
+    SHARED,
+    STATIC_SHARED_BYTES,
+    DeviceLanguage,
+)
 
 if TYPE_CHECKING:
     from bayplan.targets.c import Emission
@@ -128,7 +133,13 @@ class KernelWriter(StatementWriter):
     def atomic_on_device(self, s: S.Atomic) -> None:
         write_atomic(self, s)
 
-    # Loops
+    # Branches and loops
+
+    def branch_on_device(self, s: S.IfThenElse) -> None:
+        w = self.w
+        self.branch(s)
+        if w.language.waits_behind_branches and _last_wait(s, w.language):
+            w.line(w.language.barrier(1))
 
     def loop_on_device(self, s: S.For) -> None:
         w = self.w
@@ -152,7 +163,7 @@ class KernelWriter(StatementWriter):
             w.line(f"for (int32_t {name} = {low}; {name} < {end_text}; {name}++) {{")
             w.depth += 1
         self.write(s.body)
-        if w.language.waits_in_every_iteration and _last_wait(s.body) == _SOMETIMES:
+        if w.language.waits_in_every_iteration and _last_wait(s.body, w.language) == _SOMETIMES:
             w.line(w.language.barrier(1))
         w.depth -= 1
         w.line("}")
@@ -263,7 +274,7 @@ _SOMETIMES: Final = 1
 _ALWAYS: Final = 2
 
 
-def _last_wait(s: Any) -> int:
+def _last_wait(s: Any, language: DeviceLanguage) -> int:
     """Whether the last barrier of uniform code is passed always, or depends on a branch; 0: none.
 
     So does one in a loop that may have no iterations.
@@ -275,10 +286,11 @@ def _last_wait(s: Any) -> int:
     if isinstance(s, S.For) and s.kind is not ForKind.Serial:
         return 0
     for child in reversed(s.children()):
-        found = _last_wait(child) if isinstance(child, S.Stmt) else 0
+        found = _last_wait(child, language) if isinstance(child, S.Stmt) else 0
         if found:
             may_be_empty = isinstance(s, S.For) and (build.constant_value(s.extent) or 0) < 1
-            return _SOMETIMES if may_be_empty or isinstance(s, S.IfThenElse) else found
+            may_be_passed = isinstance(s, S.IfThenElse) and not language.waits_behind_branches
+            return _SOMETIMES if may_be_empty or may_be_passed else found
     return 0
 
 
@@ -303,7 +315,7 @@ _RULES: Final[dict[type, Callable[[Any, Any], None]]] = {
     S.LetStmt: KernelWriter.let_on_device,
     S.AssertStmt: KernelWriter.refuse_check,
     S.ProducerConsumer: KernelWriter.produce,
-    S.IfThenElse: KernelWriter.branch,
+    S.IfThenElse: KernelWriter.branch_on_device,
     S.Store: KernelWriter.store_on_device,
     S.For: KernelWriter.loop_on_device,
     S.Allocate: KernelWriter.allocate_on_device,

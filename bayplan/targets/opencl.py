@@ -75,6 +75,9 @@ class OpenCL(DeviceLanguage):
     restrict = "restrict "
     # PoCL, which makes loops of the threads between barriers, never leaves such a loop otherwise.
     waits_in_every_iteration = True
+    # PoCL takes what follows such a branch as two ends of the kernel, and the first condition there
+    # on which threads differ as one that all threads answer as the first thread does.
+    waits_behind_branches = True
     atomics = {
         (operation, kind, 32): f"atomic_{operation}"
         for operation in ("add", "sub", "min", "max", "and", "or", "xor")
