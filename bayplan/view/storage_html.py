@@ -9,6 +9,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from bayplan.view.storage_kernels import COLUMNS as KERNEL_COLUMNS
+from bayplan.view.storage_kernels import RIGHT as KERNEL_RIGHT
+from bayplan.view.storage_kernels import make_kernel_rows
 from bayplan.view.storage_rows import (
     COLUMNS,
     RIGHT,
@@ -73,6 +76,7 @@ def render_storage_html(report: Any) -> str:
             f"<details open><summary>{escape(title)}</summary>"
             f"{wrap_panel(drawing, height, title)}</details>"
         )
+    parts.append(_write_kernels(report))
     rows = make_rows(report)
     if rows:
         parts.append(_write_loop("the call", _Loop.around(rows)))
@@ -82,6 +86,20 @@ def render_storage_html(report: Any) -> str:
         terms = [f"<dt>{escape(n)}</dt><dd>{_code(text)}</dd>" for n, text in report.terms]
         parts.append(f"<div>where</div><dl>{''.join(terms)}</dl>")
     return "".join(parts) + "</div>"
+
+
+def _write_kernels(report: Any) -> str:
+    rows = make_kernel_rows(report)
+    if not rows:
+        return ""
+    kept = [i for i in range(len(KERNEL_COLUMNS)) if any(row.cells[i] for row in rows)]
+    lines = [([row.cells[i] for i in kept], [escape(n) for n in row.notes]) for row in rows]
+    columns = [KERNEL_COLUMNS[i] for i in kept]
+    plural = "" if len(rows) == 1 else "s"
+    return (
+        f"<details open><summary><b>{len(rows)} kernel{plural}</b></summary>"
+        f"{_write_lines(columns, lines, KERNEL_RIGHT)}</details>"
+    )
 
 
 def _write_totals(report: Any) -> str:
@@ -140,19 +158,29 @@ def _write_table(rows: list[Row]) -> str:
         return ""
     used = [any(row.cells[i] for row in rows) for i in range(len(COLUMNS))]
     kept = [i for i, name in enumerate(COLUMNS) if used[i] and name != "inside"]
-    head = "".join(_cell("th", COLUMNS[i], COLUMNS[i]) for i in kept)
-    body = []
+    lines = []
     for row in rows:
-        body.append(f"<tr>{''.join([_cell('td', COLUMNS[i], row.cells[i]) for i in kept])}</tr>")
-        notes = ([_code(f"= {row.formula}")] if row.formula else []) + [
-            escape(note) for note in row.notes
-        ]
+        formula = [_code(f"= {row.formula}")] if row.formula else []
+        notes = formula + [escape(note) for note in row.notes]
+        lines.append(([row.cells[i] for i in kept], notes))
+    return _write_lines([COLUMNS[i] for i in kept], lines, RIGHT)
+
+
+def _write_lines(
+    columns: list[str], lines: list[tuple[list[str], list[str]]], right: frozenset[str]
+) -> str:
+    """A table; below each line its notes, which are escaped already."""
+    head = "".join([_cell("th", name, name in right) for name in columns])
+    body = []
+    for cells, notes in lines:
+        row = [_cell("td", text, n in right) for n, text in zip(columns, cells, strict=True)]
+        body.append(f"<tr>{''.join(row)}</tr>")
         if notes:
             text = "<br>".join(notes)
-            body.append(f'<tr class="note"><td colspan="{len(kept)}">{text}</td></tr>')
+            body.append(f'<tr class="note"><td colspan="{len(columns)}">{text}</td></tr>')
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
-def _cell(tag: str, column: str, text: str) -> str:
-    number = ' class="number"' if column in RIGHT else ""
+def _cell(tag: str, text: str, is_number: bool) -> str:
+    number = ' class="number"' if is_number else ""
     return f"<{tag}{number}>{escape(text)}</{tag}>"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-SCHEMA = "bayplan.storage/2"
+SCHEMA = "bayplan.storage/3"
 
 
 def describe_storage(report: Any) -> dict[str, Any]:
     """Turns a report into plain dicts, lists, numbers and strings, for ``json.dumps``.
 
-    The keys are those of the report. A later version of the schema may add keys; it changes its
-    number when a key goes away or changes its meaning.
+    The keys are those of the report. The schema's number changes when a key goes away, changes its
+    meaning, or says of what else there is that was not told before; a list may get further keys.
     """
     return {
         "schema": SCHEMA,
@@ -48,6 +48,7 @@ def describe_storage(report: Any) -> dict[str, Any]:
                 "source": None if temporary.source is None else str(temporary.source),
                 "arena": None if temporary.arena is None else str(temporary.arena),
                 "per_worker": bool(temporary.per_worker),
+                "kernel": str(temporary.kernel),
             }
             for temporary in report.temporaries
         ],
@@ -66,5 +67,39 @@ def describe_storage(report: Any) -> dict[str, Any]:
             }
             for arena in report.arenas
         ],
+        "kernels": [_describe_kernel(kernel) for kernel in report.kernels],
         "steps": [str(step) for step in report.steps],
+    }
+
+
+def _describe_kernel(kernel: Any) -> dict[str, Any]:
+    return {
+        "name": str(kernel.name),
+        "function": str(kernel.function),
+        "func": str(kernel.func),
+        "source": None if kernel.source is None else str(kernel.source),
+        "launches": kernel.launches,
+        "exact": bool(kernel.exact),
+        "blocks": list(kernel.blocks),
+        "threads": list(kernel.threads),
+        "blocks_formula": [str(text) for text in kernel.blocks_formula],
+        "threads_formula": [str(text) for text in kernel.threads_formula],
+        "register_bytes": kernel.register_bytes,
+        "shared": str(kernel.shared),
+        "shared_bytes": kernel.shared_bytes,
+        "shared_floor_bytes": kernel.shared_floor_bytes,
+        "device": str(kernel.device),
+        "slice_bytes": kernel.slice_bytes,
+        "slice_floor_bytes": kernel.slice_floor_bytes,
+        "temporaries": [str(name) for name in kernel.temporaries],
+        "barriers": [
+            {
+                "step": barrier.step,
+                "fence": str(barrier.fence),
+                "loops": [str(loop) for loop in barrier.loops],
+            }
+            for barrier in kernel.barriers
+        ],
+        "life": {"begin": kernel.life_begin, "end": kernel.life_end},
+        "notes": [str(note) for note in kernel.notes],
     }

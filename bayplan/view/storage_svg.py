@@ -10,6 +10,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from bayplan.view.storage_kernels import format_grid
 from bayplan.view.storage_rows import (
     find_shares,
     format_arena,
@@ -50,6 +51,9 @@ STYLE = (
     ".bp-svg .b{stroke:#fff;stroke-opacity:.75;stroke-width:.7}"
     ".bp-svg .b:hover{stroke:currentColor;stroke-opacity:1;stroke-width:2}"
     ".bp-svg .h{pointer-events:none}"
+    ".bp-svg .w{stroke:currentColor;stroke-opacity:.8;stroke-width:1.5;stroke-dasharray:2 3}"
+    ".bp-svg .wt{stroke:currentColor;stroke-opacity:0;stroke-width:9}"
+    ".bp-svg .wt:hover{stroke-opacity:.3}"
     ".bp-svg .g{stroke:currentColor;stroke-opacity:.15}"
     ".bp-svg .f{fill:currentColor;fill-opacity:.035}"
     ".bp-svg .s{fill:currentColor;fill-opacity:.1}"
@@ -115,8 +119,11 @@ class _Panel:
         self.arena = arena
         self.letters = letters
         self.colours = colours
-        self.first = arena.life_begin
-        self.steps = max(arena.life_end - arena.life_begin, 1)
+        self.kernel = next((k for k in report.kernels if k.name == arena.kernel), None)
+        # Those of a block are drawn over all that its kernel does.
+        spans = arena if self.kernel is None else self.kernel
+        self.first = spans.life_begin
+        self.steps = max(spans.life_end - spans.life_begin, 1)
         plot = _HEIGHTS.get(str(arena.scope), _OTHER_HEIGHT)
         self.base = _TOP + plot
         self.height = self.base + _FOOT
@@ -127,6 +134,9 @@ class _Panel:
         self.labels: list[str] = []
         self.handed_over: list[tuple[Any, int]] = []
         self.title = format_arena(arena, letters)
+        if self.kernel is not None:
+            grid = f"{format_grid(self.kernel.blocks)} blocks of {format_grid(self.kernel.threads)}"
+            self.title += f": {grid} threads"
 
     def draw(self) -> str:
         """The elements of the panel."""
@@ -146,6 +156,7 @@ class _Panel:
         for temporary in members:
             self._draw_temporary(temporary, _find_replaced(temporary, members))
         self._draw_hand_overs()
+        self._draw_barriers()
         self.parts += self.labels
         self._draw_limits()
         self._draw_steps()
@@ -189,14 +200,16 @@ class _Panel:
     def _draw_slab(self, inner: Any) -> None:
         """The arenas of all workers of a loop, one stripe each."""
         letter = self.letters[str(inner.name)]
-        loop = format_loop(str(inner.scope))
+        owner, loop = "worker", format_loop(str(inner.scope))
+        if inner.kernel:
+            owner, loop = "block", str(inner.kernel)
         # Copies of nested workers lie in their own arenas around.
         around = max(self.arena.copies, 1)
         copies = max(inner.copies // around, 1)
         for i in range(min(copies, 64)):
             offset = inner.offset + i * inner.stride_bytes
             tip = (
-                f"arena {letter} of worker {i} of {loop}: {format_bytes(inner.bytes)} bytes at "
+                f"arena {letter} of {owner} {i} of {loop}: {format_bytes(inner.bytes)} bytes at "
                 f"{self.letters[str(self.arena.name)]} + {offset:,}, steps "
                 f"[{inner.life_begin}, {inner.life_end})"
             )
@@ -204,7 +217,7 @@ class _Panel:
                 (inner.life_begin, inner.life_end),
                 (offset, inner.bytes),
                 _SLAB_COLOUR,
-                f"{letter}: worker {i} of {loop}",
+                f"{letter}: {owner} {i} of {loop}",
                 inner.bytes,
                 tip,
             )
@@ -256,6 +269,19 @@ class _Panel:
             self.parts.append(
                 f'<path class="h" fill="{self.colours[str(old.func)]}" '
                 f'd="M{left:.1f} {high:.1f}H{right:.1f}L{left:.1f} {low:.1f}Z"/>'
+            )
+
+    def _draw_barriers(self) -> None:
+        """Where the threads of a block wait for each other: a line across all addresses."""
+        for barrier in () if self.kernel is None else self.kernel.barriers:
+            x = self._x(barrier.step)
+            tip = f"barrier ({barrier.fence}) before step {barrier.step}"
+            if barrier.loops:
+                tip += f", in each iteration of {format_loop(str(barrier.loops[-1]))}"
+            place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{self.base + 11}"'
+            self.parts.append(
+                f'<line class="w" {place}/>'
+                f'<line class="wt" {place}><title>{escape(tip)}</title></line>'
             )
 
     def _draw_addresses(self) -> None:

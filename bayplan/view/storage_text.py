@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bayplan.view.storage_kernels import COLUMNS as KERNEL_COLUMNS
+from bayplan.view.storage_kernels import RIGHT as KERNEL_RIGHT
+from bayplan.view.storage_kernels import explain_kernels, make_kernel_rows
 from bayplan.view.storage_rows import (
     COLUMNS,
     RIGHT,
@@ -52,11 +55,27 @@ def render_storage_text(report: Any) -> str:
     if report.terms:
         lines += ["where", *[f"{_INDENT}{name} = {text}" for name, text in report.terms], ""]
     lines += make_arena_lines(report)
+    lines += _kernel_lines(report)
     for label, text, formula in make_totals(report):
         lines.append(f"{label:<6}{text}")
         if formula:
             lines.append(f"      = {formula}")
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _kernel_lines(report: Any) -> list[str]:
+    """The table of kernels, with the notes of each below it, between empty lines."""
+    rows = make_kernel_rows(report)
+    if not rows:
+        return []
+    used = [i for i in range(len(KERNEL_COLUMNS)) if any(row.cells[i] for row in rows)]
+    columns = [KERNEL_COLUMNS[i] for i in used]
+    table = [tuple([row.cells[i] for i in used]) for row in rows]
+    heading, rule, *found = _align(columns, table, KERNEL_RIGHT)
+    lines = ["", heading, rule]
+    for row, line in zip(rows, found, strict=True):
+        lines += [line, *[f"{_INDENT}{note}" for note in row.notes]]
+    return [*lines, ""]
 
 
 def explain_storage(report: Any) -> str:
@@ -80,6 +99,8 @@ def explain_storage(report: Any) -> str:
         lines += [*_align(columns, table), ""]
     if report.terms:
         lines += ["where", *[f"{_INDENT}{name} = {text}" for name, text in report.terms], ""]
+    kernels = explain_kernels(report)
+    lines += [*kernels, ""] if kernels else []
     lines += [f"{label:<6}{text}" for label, text, _ in make_totals(report)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -103,14 +124,18 @@ def _loop_of(report: Any, step: int) -> str:
     return format_loop(str(report.steps[step]).partition(" in ")[2])
 
 
-def _align(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align(
+    columns: Sequence[str],
+    rows: Sequence[tuple[str, ...]],
+    right: frozenset[str] = RIGHT,
+) -> list[str]:
     """Pads the cells of each column to one width; the heading and a rule come first."""
     table = [tuple(columns), *rows]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
     lines = []
     for number, row in enumerate(table):
         cells = [
-            cell.rjust(width) if name in RIGHT else cell.ljust(width)
+            cell.rjust(width) if name in right else cell.ljust(width)
             for name, cell, width in zip(columns, row, widths)
         ]
         lines.append("  ".join(cells))
@@ -142,6 +167,7 @@ def render_storage_rich(report: Any) -> RenderableType:
             no_wrap=name not in {"temporary", "inside", "line"},
         )
     below: list[Text] = []
+    totals: list[Text] = []
     for row in make_rows(report):
         table.add_row(*[Text(cell) for cell in row.cells])
         notes = ([f"= {row.formula}"] if row.formula else []) + list(row.notes)
@@ -149,8 +175,35 @@ def render_storage_rich(report: Any) -> RenderableType:
             below.append(Text.assemble((str(row.first.name), "cyan"), f" {'; '.join(notes)}"))
     below += [Text(f"where {name} = {text}") for name, text in report.terms]
     below += [Text(line) for line in make_arena_lines(report)]
+    kernels = _kernel_table(report)
     for label, text, formula in make_totals(report):
-        below.append(Text.assemble((f"{label:<6}", "bold"), text))
+        totals.append(Text.assemble((f"{label:<6}", "bold"), text))
         if formula:
-            below.append(Text(f"      = {formula}"))
-    return Group(*([table] if report.temporaries else [Text(make_heading(report))]), *below)
+            totals.append(Text(f"      = {formula}"))
+    head = [table] if report.temporaries else [Text(make_heading(report))]
+    return Group(*head, *below, *kernels, *totals)
+
+
+def _kernel_table(report: Any) -> list[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = make_kernel_rows(report)
+    if not rows:
+        return []
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    used = [i for i in range(len(KERNEL_COLUMNS)) if any(row.cells[i] for row in rows)]
+    for i in used:
+        name = KERNEL_COLUMNS[i]
+        table.add_column(
+            name,
+            justify="right" if name in KERNEL_RIGHT else "left",
+            style="bold cyan" if name == "kernel" else "",
+            overflow="fold",
+            no_wrap=name not in {"kernel", "line"},
+        )
+    below: list[RenderableType] = []
+    for row in rows:
+        table.add_row(*[Text(row.cells[i]) for i in used])
+        below += [Text.assemble((str(row.kernel.name), "cyan"), f" {n}") for n in row.notes]
+    return [Text(""), table, *below, Text("")]

@@ -118,7 +118,7 @@ def test_storage(command: Command, program: Path, tmp_path: Path) -> None:
     explained = command(*words, "--explain").stdout.splitlines()
     assert any(line.startswith("near ") and "4 * " in line for line in explained)
     data = json.loads(command(*words, "--json").stdout)
-    assert data["schema"] == "bayplan.storage/2" and data["program"] == "bright"
+    assert data["schema"] == "bayplan.storage/3" and data["program"] == "bright"
     assert data["temporaries"][0]["name"] == "near"
     assert data["peak_bytes"] >= data["floor_bytes"] >= 640 * 480 * 4
 

@@ -36,6 +36,7 @@ def temporary(name: str, **changed: object) -> Record:
         "offset": 64,
         "shares": (),
         "in_place_of": "",
+        "kernel": "",
         "per_worker": True,
         "copies": 2,
     }
@@ -94,6 +95,7 @@ def report() -> Record:
         stack_bytes=4,
         device_bytes=0,
         device_floor_bytes=0,
+        kernels=[],
         formula="min(workers, rows) * (blur_x + edge)",
         floor_formula="min(workers, rows) * (blur_x + edge)",
         terms=(("rows", "blur_y.extent[1] + 2"),),
@@ -127,6 +129,7 @@ def empty() -> Record:
         exact=True,
         pipeline="f",
         workers=1,
+        kernels=[],
         steps=[],
     )
 
@@ -276,7 +279,7 @@ def test_picture_has_a_rectangle_for_each_temporary_at_its_address(report: Recor
 
 def test_json_survives_the_round_trip(report: Record) -> None:
     data = json.loads(json.dumps(describe_storage(report)))
-    assert data["schema"] == SCHEMA == "bayplan.storage/2"
+    assert data["schema"] == SCHEMA == "bayplan.storage/3"
     assert data["peak_bytes"] == 41088 and data["stack_bytes"] == 4 and data["allocations"] == 1
     assert data["pipeline"] == "blur_y" and data["exact"] is True
     assert data["terms"] == {"rows": "blur_y.extent[1] + 2"}
@@ -297,6 +300,87 @@ def test_json_survives_the_round_trip(report: Record) -> None:
         "offset": 0,
         "life": {"begin": 0, "end": 4},
     }
+
+
+def add_kernel(report: Record) -> None:
+    """A kernel with a shared arena, of which `blur_x` and `edge` are temporaries."""
+    title = "blur_y.s0.kernel"
+    shared = f"{title}.shared_alloc"
+    barriers = [
+        Record(step=1, fence="shared", loops=()),
+        Record(step=2, fence="shared and global", loops=("blur_y.s0.r",)),
+    ]
+    report.kernels.append(
+        Record(
+            name=title, function="blur_y_s0_kernel", func="blur_y", source="/there/blur.py:9",
+            launches=3, exact=True, blocks=(46, 160, 1), threads=(32, 1, 1),
+            blocks_formula=("(blur_y.extent[0] + 31) / 32", "", "1"),
+            threads_formula=("32", "1", "1"), register_bytes=24, shared=shared, shared_bytes=41024,
+            shared_floor_bytes=40960, device="", slice_bytes=0, slice_floor_bytes=0,
+            temporaries=("edge", "blur_x"), barriers=barriers, life_begin=0, life_end=4,
+            notes=("edge: asked Stack, got GPUShared: the threads of a block share it",),
+        )
+    )  # fmt: skip
+    report.arenas[1] = arena(
+        shared, scope="block", kind="gpu_shared", kernel=title, life_begin=1, life_end=3
+    )
+    for one in report.temporaries:
+        one.kernel = title
+        one.arena = shared if one.arena != "stack" else "thread"
+
+
+def test_kernels_are_told_in_text_json_and_page(report: Record) -> None:
+    assert "kernel" not in render_storage_text(report)
+    add_kernel(report)
+    lines = render_storage_text(report).splitlines()
+    (row,) = [" ".join(line.split()) for line in lines if line.startswith("blur_y.s0.kernel")]
+    assert row == "blur_y.s0.kernel 3 46 × 160 32 24 41,024 40,960 2 [0, 4) blur.py:9"
+    for note in (
+        "blocks = ((blur_y.extent[0] + 31) / 32) × ?",
+        "shared memory of a block: arena B",
+        "barrier (shared) before step 1",
+        "barrier (shared and global) before step 2 in each blur_y.r",
+        "edge: asked Stack, got GPUShared: the threads of a block share it",
+    ):
+        assert f"    {note}" in lines
+    assert (
+        "blur_y.s0.kernel: 3 launches of 46 × 160 blocks of 32 threads, 41,024 bytes shared, "
+        "24 bytes of arrays a thread, 2 barriers"
+    ) in explain_storage(report)
+    (kernel,) = json.loads(json.dumps(describe_storage(report)))["kernels"]
+    assert kernel["blocks"] == [46, 160, 1] and kernel["launches"] == 3
+    assert kernel["barriers"][1] == {
+        "step": 2, "fence": "shared and global", "loops": ["blur_y.s0.r"]
+    }  # fmt: skip
+    tags = Tags()
+    tags.feed(render_storage_page(report).replace("<br>", "<br/>"))
+    assert tags.open == []
+    for part in ("1 kernel", "46 × 160", "barrier (shared) before step 1"):
+        assert part in tags.seen
+
+
+def test_the_picture_of_a_block_has_its_barriers(report: Record) -> None:
+    add_kernel(report)
+    root = xml.fromstring(render_storage_svg(report))
+    space = "{http://www.w3.org/2000/svg}"
+    lines = [line for line in root.iter(f"{space}line") if line.get("class") == "wt"]
+    tips = [line[0].text for line in lines]
+    assert tips == [
+        "barrier (shared) before step 1",
+        "barrier (shared and global) before step 2, in each iteration of blur_y.r",
+    ]
+    boxes = {
+        (box[0].text or "").split(":")[0]: box
+        for box in root.iter(f"{space}rect")
+        if box.get("class") == "b" and len(box)
+    }
+    # The first barrier stands where one life ends and the next begins.
+    assert lines[0].get("x1") == boxes["blur_x"].get("x")
+    edge = boxes["edge"]
+    end = float(edge.get("x", 0)) + float(edge.get("width", 0))
+    assert end == pytest.approx(float(lines[0].get("x1", 0)), abs=0.2)
+    titles = [t.text or "" for t in root.iter(f"{space}text") if t.get("class") == "t"]
+    assert any("46 × 160 blocks of 32 threads" in text for text in titles)
 
 
 def test_a_program_without_temporaries(empty: Record) -> None:
