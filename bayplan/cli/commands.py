@@ -129,9 +129,9 @@ def run(program: str, arguments: tuple[str, ...], **flags: Any) -> None:
     default="c",
     show_default=True,
     metavar="KIND,...",
-    help="c (source), h (header), o (object), a (static library), s (assembly), runtime "
-    "(source that every program may be linked with), stmt (the lowered program), loops (the loop "
-    "nest).",
+    help="c (source), h (header), o (object), a (static library), s (assembly), kernels (source "
+    "for the target's device), runtime (source that every program may be linked with), stmt (the "
+    "lowered program), loops (the loop nest).",
 )
 @click.option("--name", "function_name", help="Name of the C function. Default: the program's.")
 @click.option(
@@ -189,6 +189,11 @@ def config(what: str | None, as_json: bool) -> None:
     help="Also draw the arenas, address over steps.",
 )
 @click.option("--explain", is_flag=True, help="One line for each temporary.")
+@click.option(
+    "--target",
+    metavar="ARCH-BITS-OS-...",
+    help="What the program is for, as `host-opencl`. Default: HL_JIT_TARGET, else this machine.",
+)
 @click.option("--run", "measured", is_flag=True, help="Also make the call and measure it.")
 @_JSON
 def storage(program: str, arguments: tuple[str, ...], **flags: Any) -> None:

@@ -22,8 +22,9 @@ SUFFIXES = {
     "a": ".a",
     "s": ".s",
     "runtime": ".runtime.c",
-    "kernels": ".kernels",
+    "kernels": "",  # that of the device's language
 }
+_DEVICE_SUFFIXES = {"opencl": ".cl", "cuda": ".cu"}
 _OUTPUTS = {
     "c": "c_source",
     "stmt": "stmt",
@@ -56,9 +57,11 @@ def emit_program(spec: str, output: Path | None, emit: str, flags: dict[str, Any
     before = set(sys.modules)
     program = load_program(spec)
     name = flags["function_name"] or re.sub(r"\W", "_", program.name)
-    paths = _paths(kinds, output)
     with progress(f"compiling {program.name}"):
         ahead = _lower(program, name, flags)
+        if "kernels" in kinds and not ahead.emission.device_source:
+            raise CommandError(f"--emit kernels: {program.name} has none for {ahead.target}")
+        paths = _paths(kinds, output, ahead)
         if output is None:
             texts = {kind: _make_text(program, ahead, kind) for kind in kinds}
         else:
@@ -74,13 +77,18 @@ def emit_program(spec: str, output: Path | None, emit: str, flags: dict[str, Any
         print("\n".join(texts.values()), end="")
 
 
-def _paths(kinds: list[str], output: Path | None) -> dict[str, Path]:
+def _paths(kinds: list[str], output: Path | None, ahead: Any) -> dict[str, Path]:
     """The file of each kind; several kinds put their suffixes in place of that of `output`."""
+    suffixes = dict(SUFFIXES)
+    if "kernels" in kinds:
+        from bayplan.targets.device_language import find_language
+
+        suffixes["kernels"] = _DEVICE_SUFFIXES[find_language(ahead.target).name]
     if output is None:
         return {}
     if len(kinds) == 1:
         return {kinds[0]: output}
-    return {kind: output.with_suffix(SUFFIXES[kind]) for kind in kinds}
+    return {kind: output.with_suffix(suffixes[kind]) for kind in kinds}
 
 
 def _lower(program: Program, name: str, flags: dict[str, Any]) -> Any:

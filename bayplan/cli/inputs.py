@@ -70,9 +70,12 @@ class Prepared:
         inputs: What each input was given: name -> Box of a buffer or the scalar.
         origins: First index of each buffer input that does not start at 0.
         notes: Lines for the user: conversions, chosen sizes.
+        target: What it runs on; None for HL_JIT_TARGET or this machine.
     """
 
-    __slots__ = ("arrays", "boxes", "buffers", "files", "inputs", "notes", "origins", "program")
+    __slots__ = (
+        "arrays", "boxes", "buffers", "files", "inputs", "notes", "origins", "program", "target",
+    )  # fmt: skip
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -83,10 +86,12 @@ class Prepared:
         self.inputs: dict[str, Any] = {}
         self.origins: dict[str, Shape] = {}
         self.notes: list[str] = []
+        self.target: Any = None
 
     def run(self) -> None:
         """Calls the pipeline once."""
-        self.program.pipeline.realize(self.buffers)
+        given = () if self.target is None else (self.target,)
+        self.program.pipeline.realize(self.buffers, *given)
 
 
 def split_arguments(program: Program, arguments: tuple[str, ...]) -> dict[str, str]:
