@@ -63,7 +63,8 @@ def allocate_on_device(sw: StatementWriter, s: S.Allocate) -> None:
         if first:
             w.first_open = (begins, len(w.lines))
         w.open += 1
-    _declare_home(sw, s, name)
+    if s.name.endswith(ON_DEVICE):
+        declare_home(sw, s, s.name.removesuffix(ON_DEVICE))
     sw.write(s.body)
     release(sw, s.name)
     w.scope = scope
@@ -115,21 +116,24 @@ def _asks_inside(sw: StatementWriter, s: S.Allocate) -> bool:
 # Temporaries of both sides
 
 
-def _declare_home(sw: StatementWriter, s: S.Allocate, name: str) -> None:
-    """The record of a temporary that the host has memory for too."""
+def declare_home(sw: StatementWriter, s: S.Allocate, owner: str) -> None:
+    """The record of a temporary of both sides, once it has memory on both.
+
+    Args:
+        sw: what writes the function.
+        s: the inner one of its two allocations.
+        owner: the name of the temporary.
+    """
     from bayplan.targets.c_storage import bytes_of
 
     w = sw.w
-    if not s.name.endswith(ON_DEVICE):
-        return
-    owner = s.name.removesuffix(ON_DEVICE)
-    host = w.lookup(owner)
-    if host is None or not host.c_type.endswith("*"):
+    host, device = w.lookup(owner), w.lookup(owner + ON_DEVICE)
+    if host is None or device is None or not host.c_type.endswith("*"):
         return
     w.begin_statement(*s.extents, s.condition)
     size = bytes_of(w, s)
     record = w.fresh(f"{owner}_home")
-    w.line(f"bp_home {record} = {{(void *){host.text}, {name}, (uint64_t)({size}), 0, 0}};")
+    w.line(f"bp_home {record} = {{(void *){host.text}, {device.text}, (uint64_t)({size}), 0, 0}};")
     pointer = w.fresh(f"{owner}_sides")
     w.line(f"bp_home *const {pointer} = &{record};")
     w.scope[f"{owner}.home"] = Binding(pointer, _HOME)

@@ -21,6 +21,7 @@ from bayplan.ir.errors import (
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.types import INT64
 from bayplan.language.target_names import TargetFeature
+from bayplan.storage.kernels import ON_DEVICE
 from bayplan.targets.c_names import memory_type
 from bayplan.targets.c_sanitize import end_lives, guarded_place, life_declarations
 from bayplan.targets.c_text import ADD, ATOM, LOGIC, Text, comment, string_literal, wrap
@@ -180,6 +181,7 @@ def _declare_alias(sw: StatementWriter, s: S.Allocate) -> None:
         size = w.local("int64_t", size_text)[0]
         sw.marks[s.name] = f"{string_literal(s.name)}, {size}, {name}"
         w.line(f"bp_mark(ctx, 1, {sw.marks[s.name]});")
+    _declare_home(sw, s)
     sw.write(s.body)
     release(sw, s.name)
     w.scope = scope
@@ -258,6 +260,7 @@ def _allocate_heap(sw: StatementWriter, s: S.Allocate) -> None:
     if first:
         w.first_open = (begins, len(w.lines))
     w.open += 1
+    _declare_home(sw, s)
     sw.write(s.body)
     release(sw, s.name)
     w.scope = scope
@@ -273,6 +276,14 @@ def _arena_size(w: Writer, s: S.Allocate) -> tuple[str, str]:
         return f"UINT64_C({int(value)})", " && ".join(conditions)
     text = w.scalar(s.extents[0])[0]
     return f"(uint64_t){text}", " && ".join([*conditions, f"{text} > 0"])
+
+
+def _declare_home(sw: StatementWriter, s: S.Allocate) -> None:
+    """The record of both sides, where the device's memory was allocated around the host's."""
+    if f"{s.name}{ON_DEVICE}" in sw.w.scope:
+        from bayplan.targets.c_device import declare_home
+
+        declare_home(sw, s, s.name)
 
 
 def _take(sw: StatementWriter, s: S.Allocate, name: str, size: str, of_call: bool) -> None:
