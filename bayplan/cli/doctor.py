@@ -272,7 +272,19 @@ def _look_at_devices(asked: set[str], can_compile: bool) -> list[Finding]:
         state = "ok" if found else "broken" if api in asked else "missing"
         text = text.strip() if found else f"no device\n{text.strip()}"
         findings.append(Finding(title, state, text, "" if found else advice))
-    return findings
+    return [*findings, _look_at_emulation()]
+
+
+def _look_at_emulation() -> Finding:
+    """What compiles kernels that run on the CPU: the targets with `emulated`."""
+    from bayplan.build.compilers import find_cxx_compiler
+
+    try:
+        compiler = find_cxx_compiler()
+    except BayplanError as error:
+        advice = error.hint or "install g++ or clang++, or pip install 'bayplan[zig]'"
+        return Finding("emulated CUDA", "missing", error.message, advice)
+    return Finding("emulated CUDA", "ok", f"compiled with {_describe_compiler(compiler)}")
 
 
 def _look_at_settings() -> list[Finding]:

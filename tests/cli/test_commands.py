@@ -139,6 +139,75 @@ def test_compile(command: Command, program: Path, tmp_path: Path) -> None:
     assert data["schema"] == "bayplan.compile/1" and "near" in data["texts"]["c"]
 
 
+KERNELS = """
+import bayplan as hl
+
+x, y, xi, yi = hl.vars("x y xi yi")
+near, wide, sharp = hl.Func("near"), hl.Func("wide"), hl.Func("sharp")
+wide[x, y] = x * 3 + y
+near[x, y] = wide[x, y] + wide[x + 1, y]
+sharp[x, y] = near[x, y] + near[x, y + 1]
+sharp.gpu_tile(x, y, xi, yi, 16, 4)
+near.compute_at(sharp, x).gpu_threads(x, y)
+wide.compute_root().gpu_tile(x, y, xi, yi, 16, 4)
+
+
+def build(hl):
+    return sharp
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    path = tmp_path / "sharp.py"
+    path.write_text(KERNELS)
+    return path
+
+
+def test_storage_of_a_program_with_kernels(
+    command: Command, kernels: Path, tmp_path: Path
+) -> None:
+    page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
+    words = ["storage", kernels, "--output_extents=[40,10]", "--target", "host-cuda-emulated"]
+    done = command(*words, "--html", page, "--svg", picture, "--run")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    (row,) = [line.split() for line in lines if line.startswith("sharp.s0.kernel ")]
+    assert row[1:] == ["1", "3", "×", "3", "16", "×", "5", "320", "320", "1", *row[-3:]]
+    assert "    barrier (shared) before step " in done.stdout
+    # 41 × 11 elements of 4 bytes, in tiles of 16 × 4.
+    (device,) = [line for line in lines if line.startswith("gpu ")]
+    taken = device.split()[1]
+    assert lines[-1].endswith(f"; {taken} bytes on the device: as planned")
+    assert "barrier (shared)" in picture.read_text("utf-8")
+    assert "sharp.s0.kernel" in page.read_text("utf-8")
+    data = json.loads(command(*words, "--run", "--json").stdout)
+    assert [kernel["function"] for kernel in data["kernels"]] == [
+        "wide_s0_kernel", "sharp_s0_kernel"
+    ]  # fmt: skip
+    assert data["measured"]["device_bytes"] == data["device_bytes"] > 0
+
+
+def test_kernels_are_emitted_in_the_language_of_the_device(
+    command: Command, kernels: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "sharp.c"
+    for target, suffix, word in (
+        ("host-opencl", ".cl", "__kernel"), ("host-cuda", ".cu", "__global__")
+    ):  # fmt: skip
+        done = command("compile", kernels, "--emit", "c,kernels", "-o", out, "--target", target)
+        assert done.returncode == 0, done.stderr
+        text = out.with_suffix(suffix).read_text("utf-8")
+        assert word in text and "near[" in text and "wide[" in text
+    shown = command("compile", kernels, "--emit", "kernels", "--target", "host-cuda").stdout
+    assert shown == out.with_suffix(".cu").read_text("utf-8")
+
+
+def test_a_program_without_kernels_emits_none(command: Command, program: Path) -> None:
+    done = command("compile", program, "--emit", "kernels", "--target", "host-opencl")
+    assert done.returncode == 2 and "--emit kernels: bright has none for" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

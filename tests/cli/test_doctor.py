@@ -97,3 +97,9 @@ def test_probes_survive_what_cannot_be_started(tmp_path: Path) -> None:
     assert fault is not None and "cannot be started" in fault
     silent = Compiler((str(fake_compiler(tmp_path / "bin", "exit 0")),), "cc", "CC")
     assert read_version(silent) == "version unknown"
+
+
+def test_kernels_on_the_cpu_need_a_compiler_of_cpp(command: Command) -> None:
+    data = json.loads(command("doctor", "--json").stdout)
+    (finding,) = [f for f in data["findings"] if f["subject"] == "emulated CUDA"]
+    assert finding["state"] == "ok" and finding["text"].startswith("compiled with ")
