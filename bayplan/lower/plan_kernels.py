@@ -27,6 +27,7 @@ from bayplan.ir.walk import Rewriter, free_variables, iterate
 from bayplan.lower.arena_aliases import check_of_size, needed_bytes, point_into
 from bayplan.lower.context import Lowering
 from bayplan.lower.names import func_of_storage
+from bayplan.lower.rename_kernel import rename_kernel
 from bayplan.storage.block_arenas import (
     BLOCK_ALIGNMENT,
     BlockTemporary,
@@ -122,7 +123,7 @@ class _PlanKernels(Rewriter):
         if not is_kernel(node):
             body = self.bind(self(node.body))
             return node.with_children([node.min, node.extent, body])
-        planned = _OneKernel(node, self.lowering)
+        planned = _OneKernel(rename_kernel(node, self.lowering), self.lowering)
         self.lowering.kernels.append(planned.plan)
         result = planned.run()
         self.sizes = planned.before

@@ -15,8 +15,9 @@ from typing import Any, Final
 from bayplan.analysis.evaluate import Unknown
 from bayplan.ir.build import true
 from bayplan.ir.errors import PlanError
+from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import ForKind
-from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt, Store
+from bayplan.ir.stmts import Allocate, For, IfThenElse, LetStmt, Stmt, Store
 from bayplan.ir.walk import iterate
 from bayplan.storage.check_block import THREADS, BlockRun
 from bayplan.storage.check_numbers import Numbers
@@ -26,6 +27,9 @@ from bayplan.storage.check_walk import Scope
 
 _MOST_SAMPLES: Final = 2
 _STRIDE_BITS: Final = 14
+
+# A condition of the host around a kernel, in its scope, and what it must be.
+_Test = tuple[Expr, Scope | None, bool]
 
 
 def check_races(stmt: Stmt) -> None:
@@ -37,7 +41,7 @@ def check_races(stmt: Stmt) -> None:
             threads come.
     """
     kernels: list[_Kernel] = []
-    _find_kernels(stmt, None, {}, kernels)
+    _find_kernels(stmt, None, {}, (), kernels)
     if not kernels:
         return
     for kernel in kernels:
@@ -55,28 +59,44 @@ def check_races(stmt: Stmt) -> None:
 
 
 def _find_kernels(
-    s: Any, scope: Scope | None, around: dict[str, Place], found: list[_Kernel]
+    s: Any,
+    scope: Scope | None,
+    around: dict[str, Place],
+    tests: tuple[_Test, ...],
+    found: list[_Kernel],
 ) -> None:
     if isinstance(s, LetStmt):
-        _find_kernels(s.body, Scope(s.name, s.value, None, scope), around, found)
+        _find_kernels(s.body, Scope(s.name, s.value, None, scope), around, tests, found)
     elif isinstance(s, Allocate):
         inner = {**around, s.name: place_of(s, around, scope)}
-        _find_kernels(s.body, scope, inner, found)
+        _find_kernels(s.body, scope, inner, tests, found)
     elif isinstance(s, For):
         if s.kind is ForKind.GPUBlock:
-            found.append(_Kernel(s, scope, around))
+            found.append(_Kernel(s, scope, around, tests))
         else:
-            _find_kernels(s.body, Scope(s.name, None, s, scope), around, found)
+            _find_kernels(s.body, Scope(s.name, None, s, scope), around, tests, found)
+    elif isinstance(s, IfThenElse):
+        taken, other = (*tests, (s.condition, scope, True)), (*tests, (s.condition, scope, False))
+        _find_kernels(s.then_case, scope, around, taken, found)
+        if s.else_case is not None:
+            _find_kernels(s.else_case, scope, around, other, found)
     else:
         for child in s.children():
             if isinstance(child, Stmt):
-                _find_kernels(child, scope, around, found)
+                _find_kernels(child, scope, around, tests, found)
 
 
 class _Kernel:
     """One kernel, with what is bound and allocated around it."""
 
-    def __init__(self, s: For, scope: Scope | None, around: dict[str, Place]) -> None:
+    def __init__(
+        self,
+        s: For,
+        scope: Scope | None,
+        around: dict[str, Place],
+        tests: tuple[_Test, ...],
+    ) -> None:
+        self.tests = tests
         self.loops: list[For] = []
         body: Stmt = s
         while isinstance(body, For) and body.kind is ForKind.GPUBlock:
@@ -126,6 +146,8 @@ class _Kernel:
         numbers = _with_layouts(numbers)
         try:
             around = self._loops_around(numbers)
+            if around is None or not self._is_reached(numbers, around):
+                return None
             counts = [numbers.value(loop.extent, self.scope, around) for loop in self.loops]
         except Unknown:
             return None
@@ -145,8 +167,21 @@ class _Kernel:
                     break
         return True in found if found else None
 
-    def _loops_around(self, numbers: Numbers) -> dict[str, int]:
-        """The first iteration of the host's loops around the kernel."""
+    def _is_reached(self, numbers: Numbers, around: dict[str, int]) -> bool:
+        """Whether the host's branches around are taken, as far as that is known.
+
+        What a branch needs that is not taken has no bytes, and may seem to lie on anything.
+        """
+        for condition, scope, wanted in self.tests:
+            try:
+                if bool(numbers.value(condition, scope, around)) is not wanted:
+                    return False
+            except Unknown:
+                continue
+        return True
+
+    def _loops_around(self, numbers: Numbers) -> dict[str, int] | None:
+        """The first iteration of the host's loops around the kernel; None where there is none."""
         loops: list[Scope] = []
         scope = self.scope
         while scope is not None:
@@ -157,6 +192,8 @@ class _Kernel:
         for loop in reversed(loops):
             assert loop.loop is not None
             values[loop.name] = numbers.value(loop.loop.min, loop.outer, values)
+            if numbers.value(loop.loop.extent, loop.outer, values) <= 0:
+                return None
         return values
 
 

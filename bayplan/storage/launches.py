@@ -68,8 +68,6 @@ class _Counter(Meter):
     def __init__(self, found: dict[str, Launches]) -> None:
         super().__init__(frozenset(), 1, None)
         self.found = found
-        # Loops that were cut into pieces have a kernel of one title in each of them.
-        self.nodes: dict[For, Launches] = {}
 
     def is_relevant(self, s: Stmt) -> bool:
         """Whether there are loops of a kernel in it, whose extents are its grid."""
@@ -83,14 +81,11 @@ class _Counter(Meter):
 
     def walk_kernel(self, s: For, times: int) -> None:
         """Counts its launches here."""
-        here = self.nodes.get(s)
-        if here is None:
-            here = self.nodes[s] = Launches(s, ())
         kernel = self.found[Kernel(s).title]
         kernel.exact = kernel.exact and self.result.exact
         try:
-            blocks = self._numbers(here.blocks)
-            threads = self._numbers(here.threads)
+            blocks = self._numbers(kernel.blocks)
+            threads = self._numbers(kernel.threads)
         except Unknown:
             kernel.exact = False
             return
@@ -125,7 +120,7 @@ def _collect(
     seen.add(s)
     if is_kernel(s):
         assert type(s) is For
-        found.setdefault(Kernel(s).title, Launches(s, lets))
+        found[Kernel(s).title] = Launches(s, lets)
         return
     if type(s) is LetStmt:
         lets = (*lets, (s.name, s.value))

@@ -46,16 +46,16 @@ def make_kernels(
         functions: by title, the name in the device source.
     """
     launches = find_launches(stmt, values)
-    made = {}
+    made = []
     for plan in plans:
         found = launches.get(plan.title)
-        if found is None or plan.title in made:
+        if found is None:
             continue
         mine = [t for t in temporaries if t.kernel == plan.title]
         func = _func_of(plan.title)
         func, where = origins.get(func, (func, None))
         shared, device = _sizes(plan.shared, numbers), _sizes(plan.device, numbers)
-        made[plan.title] = Kernel(
+        record = Kernel(
             name=plan.title,
             function=functions.get(plan.title, ""),
             func=func,
@@ -79,7 +79,8 @@ def make_kernels(
             notes=_notes(mine),
             exact=found.exact,
         )
-    return tuple(made.values())
+        made.append(record)
+    return tuple(made)
 
 
 def _func_of(title: str) -> str:

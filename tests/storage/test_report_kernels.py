@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bayplan as hl
@@ -14,6 +15,7 @@ from apps import camera_pipe
 from bayplan.driver.compile import compile_pipeline
 from bayplan.driver.contexts import runtime
 from bayplan.ir.printer import print_node
+from bayplan.reference import evaluate
 from bayplan.storage.lives import find_lives
 from bench.gpu_programs import make_pyramid
 from tests.devices.programs import EMULATED, OPENCL, Blur, emulated
@@ -60,7 +62,23 @@ def two_shared() -> tuple[hl.Func, list[int]]:
     return out, [96]
 
 
-PROGRAMS = [launches_in_a_loop, own_arrays, two_shared]
+def loop_in_pieces() -> tuple[hl.Func, list[int]]:
+    """A kernel in a loop of the host that is cut into its first, middle and last iterations."""
+    x, y, xi = hl.vars("x y xi")
+    image = hl.Buffer(np.arange(64 * 9, dtype=np.int32).reshape(9, 64), name="image")
+    edge = hl.BoundaryConditions.repeat_edge(image)
+    above, wide, part, out = [hl.Func(name) for name in ("above", "wide", "part", "out")]
+    above[x, y] = edge[x, y - 1] + edge[x, y + 1]
+    wide[x, y] = above[x, y] + above[x + 1, y]
+    part[x, y] = wide[x, y] + wide[x + 1, y]
+    out[x, y] = part[x, y] + part[x + 1, y]
+    part.compute_at(out, y).gpu_tile(x, xi, 16)
+    above.compute_at(part, x).gpu_threads(x)
+    wide.compute_at(part, x).store_in(hl.MemoryType.Heap).gpu_threads(x)
+    return out, [64, 9]
+
+
+PROGRAMS = [loop_in_pieces, launches_in_a_loop, own_arrays, two_shared]
 
 
 @contextmanager
@@ -139,6 +157,31 @@ def test_slices_of_blocks() -> None:
     assert report.device_bytes == kernel.blocks[0] * kernel.slice_bytes
     assert set(kernel.temporaries) == {t.name for t in report}
     assert {t.kernel for t in report} == {kernel.name}
+
+
+def test_kernels_of_a_loop_in_pieces_have_titles_of_their_own() -> None:
+    out, sizes = loop_in_pieces()
+    report = hl.Pipeline(out).storage(sizes, target=EMULATED)
+    assert [kernel.launches for kernel in report.kernels] == [1, 7, 1]
+    assert len({kernel.name for kernel in report.kernels}) == 3
+    for kernel in report.kernels:
+        mine = [t for t in report if t.kernel == kernel.name]
+        assert len(mine) == len(kernel.temporaries) == 2
+        assert all(kernel.life_begin <= t.life_begin < kernel.life_end for t in mine)
+        assert {t.arena for t in mine} == {kernel.shared or mine[0].name, kernel.device}
+    # Arenas of blocks are no temporaries.
+    assert {t.func.partition("$")[0] for t in report} == {"above", "wide", "part"}
+
+
+def test_pieces_that_a_call_leaves_out_are_not_checked_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a piece needs has no bytes in a call in which its loop does not run."""
+    monkeypatch.setenv("BAYPLAN_VERIFY", "1")
+    out, sizes = loop_in_pieces()
+    got = np.asarray(out.realize(sizes, EMULATED))
+    monkeypatch.setenv("BAYPLAN_VERIFY", "0")
+    np.testing.assert_array_equal(got, np.asarray(evaluate(loop_in_pieces()[0], [0, 0], sizes)))
 
 
 def test_arrays_of_threads() -> None:
