@@ -18,12 +18,8 @@ from bayplan.targets.c_storage import arena_of_alias, describe
 from bayplan.targets.c_text import ADD, wrap
 from bayplan.targets.c_writer import Binding, Lines, Pieces
 from bayplan.targets.device_atomics import write_atomic, write_try
-from bayplan.targets.device_language import (
-    PRIVATE,
-    SHARED,
-    STATIC_SHARED_BYTES,
-    DeviceLanguage,
-)
+from bayplan.targets.device_language import PRIVATE, SHARED, STATIC_SHARED_BYTES
+from bayplan.targets.kernel_waits import SOMETIMES, find_ends_of_loops, last_wait
 
 if TYPE_CHECKING:
     from bayplan.targets.c import Emission
@@ -135,10 +131,18 @@ class KernelWriter(StatementWriter):
 
     # Branches and loops
 
+    def block_on_device(self, s: S.Block) -> None:
+        w = self.w
+        ends = find_ends_of_loops(s, w.language) if w.language.waits_behind_branches else ()
+        for i, part in enumerate(s.stmts):
+            self.write(part)
+            if i in ends:
+                w.line(w.language.barrier(1))
+
     def branch_on_device(self, s: S.IfThenElse) -> None:
         w = self.w
         self.branch(s)
-        if w.language.waits_behind_branches and _last_wait(s, w.language):
+        if w.language.waits_behind_branches and last_wait(s, w.language):
             w.line(w.language.barrier(1))
 
     def loop_on_device(self, s: S.For) -> None:
@@ -163,7 +167,7 @@ class KernelWriter(StatementWriter):
             w.line(f"for (int32_t {name} = {low}; {name} < {end_text}; {name}++) {{")
             w.depth += 1
         self.write(s.body)
-        if w.language.waits_in_every_iteration and _last_wait(s.body, w.language) == _SOMETIMES:
+        if w.language.waits_in_every_iteration and last_wait(s.body, w.language) == SOMETIMES:
             w.line(w.language.barrier(1))
         w.depth -= 1
         w.line("}")
@@ -270,30 +274,6 @@ class KernelWriter(StatementWriter):
         pass
 
 
-_SOMETIMES: Final = 1
-_ALWAYS: Final = 2
-
-
-def _last_wait(s: Any, language: DeviceLanguage) -> int:
-    """Whether the last barrier of uniform code is passed always, or depends on a branch; 0: none.
-
-    So does one in a loop that may have no iterations.
-    """
-    if isinstance(s, S.Evaluate):
-        value = s.value
-        is_barrier = isinstance(value, E.Call) and value.is_intrinsic("gpu_thread_barrier")
-        return _ALWAYS if is_barrier else 0
-    if isinstance(s, S.For) and s.kind is not ForKind.Serial:
-        return 0
-    for child in reversed(s.children()):
-        found = _last_wait(child, language) if isinstance(child, S.Stmt) else 0
-        if found:
-            may_be_empty = isinstance(s, S.For) and (build.constant_value(s.extent) or 0) < 1
-            may_be_passed = isinstance(s, S.IfThenElse) and not language.waits_behind_branches
-            return _SOMETIMES if may_be_empty or may_be_passed else found
-    return 0
-
-
 def _zero(t: Type) -> E.Expr:
     return build.const(t, 0)
 
@@ -310,7 +290,7 @@ def _constant_size(s: S.Allocate) -> int | None:
 
 
 _RULES: Final[dict[type, Callable[[Any, Any], None]]] = {
-    S.Block: KernelWriter.block,
+    S.Block: KernelWriter.block_on_device,
     S.Evaluate: KernelWriter.evaluate_on_device,
     S.LetStmt: KernelWriter.let_on_device,
     S.AssertStmt: KernelWriter.refuse_check,

@@ -8,20 +8,24 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.differential.program import Program
-from tests.differential.worker import Answer, Engine
+from tests.differential.worker import DEVICES, Answer, Engine
 
 RTOL = 1e-5
 # Halide 21 trims a loop of f = min(f, e) to where e lies below the *first* value of f, so that
 # the last such e is kept instead of the least.
 _TRIMMED = re.compile(r"^(f\d+)\[(.*?)\] = .*hl\.(min|max)\(\1\[\2\](\[\d\])?, .*\br\d+\.")
+# What users are told when a schedule or the size of an input is at fault.
+_REFUSAL = re.compile(r"^bayplan\.\S*\.(ScheduleError|BoundsError): ", re.MULTILINE)
+_FOR_GPUS = re.compile(r"gpu_|GPUShared")
 
 
 class Verdict:
     """The outcome of one program.
 
     Attributes:
-        kind: "agree", "illegal" (the wheel refuses the schedule), "wheel" (the wheel contradicts
-            itself, or has a known fault, and the others agree) or "differ".
+        kind: "agree", "illegal" (the wheel refuses the schedule; or a device does, and the host
+            refuses what is left of it there), "wheel" (the wheel contradicts itself, or has a known
+            fault, and the others agree) or "differ".
         message: For people.
     """
 
@@ -38,12 +42,13 @@ class Judge:
     def __init__(self, engines: list[str] | None = None) -> None:
         names = engines if engines is not None else available()
         self.engines = {name: Engine(name) for name in names}
+        self.host = Engine("bayplan")
 
     def __enter__(self) -> Judge:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for engine in self.engines.values():
+        for engine in (*self.engines.values(), self.host):
             engine.close()
 
     def judge(self, program: Program) -> Verdict:
@@ -61,7 +66,20 @@ class Judge:
             and self._is_wheels_fault(program, answers)
         ):
             return Verdict("wheel", verdict.message)
+        if verdict.kind == "differ" and self._is_refused_on_host(program, answers):
+            return Verdict("illegal", verdict.message)
         return verdict
+
+    def _is_refused_on_host(self, program: Program, answers: dict[str, Answer]) -> bool:
+        """Whether a device refuses the schedule for what has nothing to do with the device.
+
+        The host's schedules are compared with the wheel's.
+        """
+        refusals = {m for name in DEVICES if name in answers for m in _refusals(answers[name])}
+        if not refusals:
+            return False
+        lines = [line for line in program.schedule if not _FOR_GPUS.search(line)]
+        return refusals <= set(_refusals(self.host.run(program.with_schedule(lines))))
 
     def _is_wheels_fault(self, program: Program, answers: dict[str, Answer]) -> bool:
         others = {name: a for name, a in answers.items() if name != "halide"}
@@ -91,6 +109,11 @@ def available() -> list[str]:
     if importlib.util.find_spec("halide") is not None:
         names.append("halide")
     return names
+
+
+def _refusals(answer: Answer) -> list[str]:
+    """The kind of error with which users are told what they did wrong; none if it is another."""
+    return _REFUSAL.findall(answer.error)
 
 
 def _compare(program: Program, answers: dict[str, Answer]) -> Verdict:

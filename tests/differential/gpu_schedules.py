@@ -27,10 +27,12 @@ class GpuScheduler(Scheduler):
     grid: dict[Level, str]
     # Block loops in which nothing can be computed, as another block loop is right inside.
     outer_blocks: set[Level]
+    # What each loop is in the definitions of its Func that have it.
+    kinds: dict[Level, set[str]]
 
     def draw(self) -> None:
         """Draws the schedule of every Func that is used, into the program."""
-        self.grid, self.outer_blocks = {}, set()
+        self.grid, self.outer_blocks, self.kinds = {}, set(), {}
         super().draw()
 
     def _place(self, stage: Stage) -> str:
@@ -39,9 +41,18 @@ class GpuScheduler(Scheduler):
         return THREAD if THREAD in kinds else BLOCK if BLOCK in kinds else HOST
 
     def _is_closed(self, level: Level) -> bool:
-        return level in self.outer_blocks or super()._is_closed(level)
+        kinds = self.kinds.get(level, set())
+        # What is computed in a loop is so in all definitions of the Func.
+        mixed = len(kinds) > 1 and not kinds.isdisjoint((BLOCK, THREAD))
+        return mixed or level in self.outer_blocks or super()._is_closed(level)
 
     def _transform(self, nest: Nest) -> None:
+        self._map(nest)
+        for loop in nest.loops:
+            kind = loop.kind if loop.kind in (BLOCK, THREAD) else HOST
+            self.kinds.setdefault((nest.stage.name, loop.name), set()).add(kind)
+
+    def _map(self, nest: Nest) -> None:
         place, choices = self._place(nest.stage), self.choices
         if place == HOST and choices.chance(80 if not self.paths[nest.stage] else 25):
             self._make_kernel(nest)
@@ -88,6 +99,9 @@ class GpuScheduler(Scheduler):
                 self._emit(nest, "gpu_single_thread()")
                 for loop in nest.loops:
                     self.grid[nest.stage.name, loop.name] = THREAD
+                if nest.loops:
+                    # Storage in the kernel is in its outermost loop at the most.
+                    self.parallel_levels.add((nest.stage.name, nest.loops[-1].name))
             self._inner_transforms(nest)
             return
         blocks: list[Loop] = []
