@@ -38,23 +38,29 @@ def last_wait(s: Any, language: DeviceLanguage) -> int:
 
 
 def find_ends_of_loops(s: S.Block, language: DeviceLanguage) -> list[int]:
-    """The parts of a block behind which threads wait: of loops with waits, where more follow."""
+    """The parts of a block behind which threads wait: of loops with waits before other such loops.
+
+    Other branches count as loops do.
+    """
     waiting = [i for i, part in enumerate(s.stmts) if last_wait(part, language)]
     return [
         i
-        for i in waiting
-        if i < waiting[-1] and _ends_in_loop(s.stmts[i], language) and not _is_wait(s.stmts[i + 1])
+        for i, then in zip(waiting, waiting[1:], strict=False)
+        if isinstance(_around_wait(s.stmts[i], language, last=True), S.For)
+        and _around_wait(s.stmts[then], language, last=False) is not None
     ]
 
 
-def _ends_in_loop(s: Any, language: DeviceLanguage) -> bool:
-    """Whether the last barrier in it is one of a loop."""
-    while not isinstance(s, S.For):
-        if isinstance(s, S.IfThenElse | S.Evaluate):
-            return False
+def _around_wait(s: Any, language: DeviceLanguage, last: bool) -> S.For | S.IfThenElse | None:
+    """The loop or branch around the last barrier in it, or around the first."""
+    while not _is_wait(s):
+        if isinstance(s, S.IfThenElse):
+            return s
+        if isinstance(s, S.For) and not build.is_const(s.extent, 1):
+            return s
         children = [c for c in s.children() if isinstance(c, S.Stmt) and last_wait(c, language)]
-        s = children[-1]
-    return not build.is_const(s.extent, 1)
+        s = children[-1 if last else 0]
+    return None
 
 
 def _is_wait(s: S.Stmt) -> bool:
