@@ -41,6 +41,8 @@ def test_seeded_gpu_programs_agree(judge: Judge) -> None:
         if verdict.kind == "differ":
             failures.append(f"seed {seed}: {verdict.message}")
     assert not failures, "\n".join(failures)
+    # Few are refused, on the host too.
+    assert counts["agree"] >= 0.97 * COUNT, counts
 
 
 def test_schedules_have_kernels() -> None:
