@@ -32,6 +32,7 @@ from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
 from bayplan.lower.extern_buffers import plain_storage
+from bayplan.lower.loop_gaps import has_gaps
 from bayplan.lower.rewound_loops import guard_rewound_loop
 from bayplan.lower.slide_function import Producers, SlideFunction
 
@@ -154,7 +155,7 @@ class _SlideWindows(Rewriter):
         needs = _Needs(node.body)
         made = self.producers.of(node.body)
         for function in self.sliding:
-            if function.name not in made:
+            if function.name not in made or has_gaps(node, function.name, self.producers):
                 continue
             start = node.min
             for other, other_start in starts:

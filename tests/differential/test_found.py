@@ -337,3 +337,19 @@ def test_no_more_of_an_input_is_needed_than_an_index_can_reach(
     f.infer_input_bounds([40])
     dim = image.get().dim(0)
     assert (dim.min(), dim.extent()) == region
+
+
+@pytest.mark.parametrize("tail", ["GuardWithIf", "PredicateStores"])
+def test_a_window_over_iterations_that_a_predicate_leaves_out(tail: str) -> None:
+    x, xo, xi = hl.vars("x xo xi")
+    f1, f2, f3 = hl.Func("f1"), hl.Func("f2"), hl.Func("f3")
+    f1[x] = x * x + 3
+    f2[x] = 0
+    r = hl.RDom([(2, 4)], "r")
+    r.where(r.x % 2 == 0)
+    f2[x] = hl.max(f2[x], f1[x + r.x])
+    f3[x] = f2[x + 3]
+    f2.compute_root()
+    f2.update(0).split(x, xo, xi, 2, getattr(hl.TailStrategy, tail)).reorder(xi, xo, r.x)
+    f1.store_root().compute_at(f2, r.x)
+    _check(f3, [7])

@@ -244,3 +244,31 @@ def test_deep_pyramids_keep_two_rows_a_level() -> None:
     assert [found.sizes[n] for n in ("n1", "n2", "n3")] == [4, 4, 4]
     assert found.writes["n1"] == 2 * 2 * 9
     assert found.writes["n3"] == 2 * 2 * 3
+
+
+def some_of_a_sum(begin: bool) -> Any:
+    """A sum over some of a reduction's iterations, of which each needs three elements."""
+
+    def build(hl: Any, schedule: Any = None) -> Any:
+        source = hl.ImageParam(hl.Int(32), 1, "input")
+        x = hl.Var("x")
+        a, s = hl.Func("a"), hl.Func("s")
+        r = hl.RDom([(0, 8)], "r")
+        r.where(r.x > 3 if begin else r.x < 5)
+        a[x] = source[x] * 2
+        s[x] = 0
+        s[x] += a[r.x] + a[r.x + 2]
+        if schedule:
+            a.store_at(s, x).compute_at(s, r.x)
+        return s
+
+    return build
+
+
+def test_what_a_predicate_leaves_out_at_the_end_is_no_gap_in_a_window() -> None:
+    assert agrees(some_of_a_sum(False), [1], schedule=True).writes["a"] == 5 + 2
+
+
+def test_a_window_does_not_slide_over_iterations_that_are_left_out() -> None:
+    """The first iteration that is not has no elements of those before it."""
+    assert agrees(some_of_a_sum(True), [1], schedule=True).writes["a"] == 4 * 3
