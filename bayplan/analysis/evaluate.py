@@ -187,8 +187,7 @@ class _Evaluator:
                 count *= max(extent, 0)
             return (count + padding) * element if count else 0
         if e.name == "place_storage":
-            total: Number = e.target.place([int(self(a)) for a in e.args])[1]
-            return total
+            return _place(e, [int(self(a)) for a in e.args])
         if e.name == "query_result":
             dims: Any = self(e.args[0])
             dimension, field = e.args[1], e.args[2]
@@ -200,7 +199,6 @@ class _Evaluator:
             raise Unknown(f"the value of {e.name}")
         value = operation(*[self(a) for a in e.args])
         return e.type.wrap(value)
-
 
     def _ask(self, e: Call) -> Number:
         """What an external function answers: (min, extent) of each dimension of its buffers."""
@@ -227,6 +225,15 @@ class _Evaluator:
             at = [*at[:: count // most + 1], at[-1]]
         found = [_Evaluator({**self.values, loop.value: i})(value) for i in at]
         return max(found, default=0)
+
+
+def _place(e: Call, sizes: list[int]) -> Number:
+    try:
+        total: Number = e.target.place(sizes)[1]
+    except (OverflowError, ValueError) as error:
+        # No call can have temporaries of such sizes.
+        raise Unknown(str(error)) from None
+    return total
 
 
 def evaluate(e: Expr, values: Mapping[str, Number]) -> Number:

@@ -132,7 +132,10 @@ class Numbers:
             sizes = tuple(args)
             known = self._placed.get(id(e.target))
             if known is None or known[0] != sizes:
-                known = sizes, e.target.place(sizes)
+                try:
+                    known = sizes, e.target.place(sizes)
+                except (OverflowError, ValueError) as error:
+                    raise Unknown(str(error)) from None
                 self._placed[id(e.target)] = known
             return known[1][1]
         raise Unknown(f"the value of {e.name}")

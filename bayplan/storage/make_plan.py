@@ -283,7 +283,7 @@ class _Maker:
                     ]
                     if sizes not in found:
                         found.append(sizes)
-            except Unknown:
+            except (Unknown, OverflowError):
                 continue
         return found
 

@@ -27,8 +27,10 @@ class GpuScheduler(Scheduler):
     grid: dict[Level, str]
     # Block loops in which nothing can be computed, as another block loop is right inside.
     outer_blocks: set[Level]
-    # What each loop is in the definitions of its Func that have it.
+    # Where the inside of each loop is, in the definitions of its Func that have it.
     kinds: dict[Level, set[str]]
+    # Whether the definition at hand runs in a kernel of one thread.
+    single: bool
 
     def draw(self) -> None:
         """Draws the schedule of every Func that is used, into the program."""
@@ -43,14 +45,15 @@ class GpuScheduler(Scheduler):
     def _is_closed(self, level: Level) -> bool:
         kinds = self.kinds.get(level, set())
         # What is computed in a loop is so in all definitions of the Func.
-        mixed = len(kinds) > 1 and not kinds.isdisjoint((BLOCK, THREAD))
-        return mixed or level in self.outer_blocks or super()._is_closed(level)
+        return len(kinds) > 1 or level in self.outer_blocks or super()._is_closed(level)
 
     def _transform(self, nest: Nest) -> None:
+        self.single = False
         self._map(nest)
-        for loop in nest.loops:
-            kind = loop.kind if loop.kind in (BLOCK, THREAD) else HOST
-            self.kinds.setdefault((nest.stage.name, loop.name), set()).add(kind)
+        place = THREAD if self.single else HOST
+        for loop in reversed(nest.loops):
+            place = loop.kind if loop.kind in (BLOCK, THREAD) else place
+            self.kinds.setdefault((nest.stage.name, loop.name), set()).add(place)
 
     def _map(self, nest: Nest) -> None:
         place, choices = self._place(nest.stage), self.choices
@@ -96,6 +99,7 @@ class GpuScheduler(Scheduler):
         loops = self._draw_loops(nest)
         if not loops:
             if nest.definition == 0 or not nest.loops:
+                self.single = True
                 self._emit(nest, "gpu_single_thread()")
                 for loop in nest.loops:
                     self.grid[nest.stage.name, loop.name] = THREAD

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayplan.analysis.evaluate import Unknown, evaluate
 from bayplan.driver.fast_search import search_packing_fast
+from bayplan.ir import build
+from bayplan.ir.exprs import Call, CallKind
+from bayplan.ir.types import INT64
+from bayplan.storage.check_numbers import Numbers
 from bayplan.storage.placement import Placement, find_relation, keep_placement
 from bayplan.storage.plan_offsets import plan_offsets
 from tests.storage.minimalloc import LETTERS, read_input
@@ -175,3 +180,14 @@ def test_published_inputs_whose_sizes_drift() -> None:
             total = check_place(placement, sizes)
             ratios.append(total / sum_alive(of, sizes))
     assert sum(ratios) / len(ratios) < 1.11
+
+
+def test_sizes_that_no_call_has_are_not_known() -> None:
+    """Hints and made-up calls may come to more bytes than there are."""
+    placement = keep_placement([(0, 2), (1, 3)], [64, 64], [[100, 10]])
+    sizes = [build.const(INT64, size) for size in (1 << 62, 1 << 62)]
+    call = Call(INT64, "place_storage", tuple(sizes), CallKind.INTRINSIC, placement)
+    with pytest.raises(Unknown, match="more than"):
+        evaluate(call, {})
+    with pytest.raises(Unknown, match="more than"):
+        Numbers({}, 1).value(call, None)
