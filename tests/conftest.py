@@ -9,6 +9,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from bayplan.language import naming
+
 # On the servers the drawn examples are the same for the same commit, so that a red run can be
 # repeated; at home every run draws new ones.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
@@ -22,6 +24,15 @@ os.environ.setdefault("BAYPLAN_VERIFY", "1")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--refresh-golden` writes the expected texts anew instead of comparing with them."""
     parser.addoption("--refresh-golden", action="store_true", help="write golden files anew")
+
+
+@pytest.fixture(autouse=True)
+def _names_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that a test gives to its Funcs are free again behind it.
+
+    So that no text that a test expects depends on the tests before it.
+    """
+    monkeypatch.setattr(naming, "_counts", dict(naming._counts))
 
 
 @pytest.fixture
