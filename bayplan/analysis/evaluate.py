@@ -73,7 +73,7 @@ def _mod(a: Any, b: Any) -> Any:
     return floor_mod(a, b)
 
 
-_OPERATIONS: Final[dict[type[Expr], Callable[[Any, Any], Any]]] = {
+OPERATIONS: Final[dict[type[Expr], Callable[[Any, Any], Any]]] = {
     Add: lambda a, b: a + b,
     Sub: lambda a, b: a - b,
     Mul: lambda a, b: a * b,
@@ -88,6 +88,7 @@ _OPERATIONS: Final[dict[type[Expr], Callable[[Any, Any], Any]]] = {
     GT: lambda a, b: int(a > b),
     GE: lambda a, b: int(a >= b),
 }
+"""What binary nodes compute of two numbers, before it is wrapped to the width of their type."""
 
 _INTRINSICS: Final[dict[str, Callable[..., Any]]] = {
     "likely": lambda a: a,
@@ -150,7 +151,7 @@ class _Evaluator:
             return self._short(e, stop=0)
         if type(e) is Or:
             return self._short(e, stop=1)
-        value = _OPERATIONS[type(e)](self(e.a), self(e.b))
+        value = OPERATIONS[type(e)](self(e.a), self(e.b))
         # int32 and int64 must not overflow, so their sums are left exact.
         exact = e.type.kind == "int" and e.type.width >= 32
         return value if exact else e.type.wrap(value)

@@ -78,6 +78,13 @@ class Rewriter:
         self._memo = {}
 
 
+class StmtRewriter(Rewriter):
+    """A rewriter that leaves expressions as they are, without going into them."""
+
+    def __call__(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().__call__(node)
+
+
 class Visitor:
     """Walks a DAG; subclasses give `visit_<NodeClass>(self, node)` and call `visit_children`."""
 

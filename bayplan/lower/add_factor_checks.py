@@ -8,7 +8,7 @@ from bayplan.ir.build import block, constant_value, gt
 from bayplan.ir.errors import ErrorSite, ScheduleError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.stmts import AssertStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.language.function import Definition
 from bayplan.lower.context import Lowering
 
@@ -43,13 +43,10 @@ def _find_factors(name: str, definition: Definition, found: dict[Expr, Stmt]) ->
         _find_factors(name, special.definition, found)
 
 
-class _AddChecks(Rewriter):
+class _AddChecks(StmtRewriter):
     def __init__(self, checks: dict[str, list[Stmt]]) -> None:
         super().__init__()
         self._checks = checks
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_ProducerConsumer(self, node: ProducerConsumer) -> Any:
         result = ProducerConsumer(node.name, node.is_producer, self(node.body))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from bayplan.analysis.purity import reads_memory
 from bayplan.ir.build import (
@@ -16,7 +15,7 @@ from bayplan.ir.exprs import Add, Call, Div, Expr, Mul, Sub, Variable
 from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Allocate, AssertStmt, For, LetStmt, Stmt
 from bayplan.ir.types import INT32, INT64
-from bayplan.ir.walk import Rewriter, free_variables, iterate
+from bayplan.ir.walk import StmtRewriter, free_variables, iterate
 from bayplan.language.parameter import Parameter
 from bayplan.lower.context import Lowering
 from bayplan.lower.wide import INT32_MAX, Widen, fits
@@ -68,7 +67,7 @@ def _sizes_in(e: Expr) -> Iterator[Expr]:
             yield from node.args[2:]
 
 
-class _AddChecks(Rewriter):
+class _AddChecks(StmtRewriter):
     def __init__(self, lowering: Lowering, needed: set[str]) -> None:
         super().__init__()
         self._lowering = lowering
@@ -77,9 +76,6 @@ class _AddChecks(Rewriter):
         self._grown: set[str] = set()
         self._widen = Widen()
         self._done: set[Expr] = set()
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         value = node.value

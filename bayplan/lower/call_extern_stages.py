@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.ir.build import add, sub, var
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Call, CallKind, Expr
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Evaluate, For, Provide, Stmt
 from bayplan.ir.types import INT32
-from bayplan.ir.walk import Rewriter, iterate
+from bayplan.ir.walk import StmtRewriter, iterate
 from bayplan.language.extern_stage import VALUE
 from bayplan.language.function import Function
 from bayplan.lower.callee_values import image_field, workspace_argument
@@ -30,16 +28,13 @@ def call_extern_stages(stmt: Stmt, lowering: Lowering) -> Stmt:
     return _CallExternStages(lowering)(stmt)
 
 
-class _CallExternStages(Rewriter):
+class _CallExternStages(StmtRewriter):
     memoise = False
 
     def __init__(self, lowering: Lowering) -> None:
         super().__init__()
         self._lowering = lowering
         self._vectorized = ""
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Stmt:
         if node.kind is ForKind.Extern:

@@ -35,7 +35,7 @@ from bayplan.ir.stmts import (
     Realize,
     Stmt,
 )
-from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute, uses_variable
+from bayplan.ir.walk import StmtRewriter, free_variables, iterate, substitute, uses_variable
 from bayplan.language.function import Function
 from bayplan.language.schedule import StorageDim
 from bayplan.lower.apply_folds import ApplyFolds, Fold
@@ -62,7 +62,7 @@ def fold_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     return ApplyFolds(finder.folds)(stmt)
 
 
-class _FoldStorage(Rewriter):
+class _FoldStorage(StmtRewriter):
     memoise = False
 
     def __init__(self, lowering: Lowering, accesses: _Accesses) -> None:
@@ -74,9 +74,6 @@ class _FoldStorage(Rewriter):
         self.constants: dict[str, int] = {}
         # By name, one entry per realization in the order of the program.
         self.folds: dict[str, list[list[Fold]]] = {}
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def _inside(self, facts: Facts, body: Stmt) -> Stmt:
         outer = self.facts
@@ -244,18 +241,15 @@ def _depends_on(e: Expr, names: set[str]) -> bool:
     return not free_variables(e).isdisjoint(names)
 
 
-class _WithoutGuards(Rewriter):
+class _WithoutGuards(StmtRewriter):
     """Runs what an if guards in any case."""
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_IfThenElse(self, node: IfThenElse) -> Stmt:
         else_case = None if node.else_case is None else self(node.else_case)
         return build.block([self(node.then_case), else_case])
 
 
-class _FoldFunction(Rewriter):
+class _FoldFunction(StmtRewriter):
     """Tries to fold one Func over the loops between its storage and its production.
 
     Attributes:
@@ -282,9 +276,6 @@ class _FoldFunction(Rewriter):
         self.found_loop = False
         # What is defined between the storage and this place: None for loops.
         self.inner: dict[str, Expr | None] = {}
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_ProducerConsumer(self, node: ProducerConsumer) -> Stmt:
         return node if node.name == self.function.name else self.rebuild(node)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.ir import build
-from bayplan.ir.exprs import Expr
 from bayplan.ir.stmts import Allocate, Block, Free, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.lower.context import Lowering
 from bayplan.lower.storage_uses import StorageUses
 
@@ -22,13 +19,10 @@ def free_early(stmt: Stmt, lowering: Lowering) -> Stmt:
     return _FreeEarly()(stmt)
 
 
-class _FreeEarly(Rewriter):
+class _FreeEarly(StmtRewriter):
     def __init__(self) -> None:
         super().__init__()
         self.uses = StorageUses()
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_Allocate(self, node: Allocate) -> Stmt:
         body = self._free_in(node.name, self(node.body))

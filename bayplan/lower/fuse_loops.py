@@ -10,7 +10,7 @@ from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import For, LetStmt, Provide, Stmt
-from bayplan.ir.walk import Rewriter, iterate, substitute
+from bayplan.ir.walk import Rewriter, StmtRewriter, iterate, substitute
 from bayplan.language.function import Definition, Function
 from bayplan.language.schedule import Dim, FusedPair, LoopAlignStrategy, LoopLevel
 from bayplan.lower.build_loop_nest import NO_FUSE, build_stage
@@ -313,7 +313,7 @@ def _inject(root: Stmt | None, stmt: Stmt, level: LoopLevel) -> Stmt:
     return root
 
 
-class _InjectAt(Rewriter):
+class _InjectAt(StmtRewriter):
     memoise = False
 
     def __init__(self, stmt: Stmt, level: LoopLevel) -> None:
@@ -321,10 +321,6 @@ class _InjectAt(Rewriter):
         self._stmt = stmt
         self._level = level
         self.found = False
-
-    def __call__(self, node: Any) -> Any:
-        # Expressions hold nothing to be done.
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Any:
         body = self(node.body)

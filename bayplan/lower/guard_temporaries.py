@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import Allocate, Stmt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.language.target_names import TargetFeature
 from bayplan.lower.context import Lowering
 
@@ -45,10 +44,7 @@ def guard_elements(s: Allocate) -> int:
     return 2 * GUARD_BYTES // s.type.bytes()
 
 
-class _Guard(Rewriter):
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
-
+class _Guard(StmtRewriter):
     def rewrite_Allocate(self, node: Allocate) -> Stmt:
         body: Stmt = self(node.body)
         if node.memory_type is not MemoryType.Heap:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.analysis.bounds import bounds_of_expr_in_scope
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.purity import is_pure
@@ -13,7 +11,7 @@ from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For, HoistedStorage, LetStmt, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.ir.walk import StmtRewriter, free_variables, substitute
 from bayplan.lower.context import Lowering
 from bayplan.lower.names import func_of_storage
 
@@ -32,22 +30,19 @@ def hoist_storage(stmt: Stmt, lowering: Lowering) -> Stmt:
     return _Hoist(lowering)(stmt)
 
 
-class _Hoist(Rewriter):
+class _Hoist(StmtRewriter):
     memoise = False
 
     def __init__(self, lowering: Lowering) -> None:
         super().__init__()
         self.lowering = lowering
 
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
-
     def rewrite_HoistedStorage(self, node: HoistedStorage) -> Stmt:
         taker = _TakeAllocations(node.name, self.lowering)
         return taker.put_around(taker(self(node.body)))
 
 
-class _TakeAllocations(Rewriter):
+class _TakeAllocations(StmtRewriter):
     """Removes the allocations of a Func; `taken` holds them with sizes valid outside."""
 
     memoise = False
@@ -67,9 +62,6 @@ class _TakeAllocations(Rewriter):
             body = allocate.with_body(body)
         self.taken = {}
         return body
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def _expand(self, e: Expr) -> Expr:
         used = {n: self.lets[n] for n in free_variables(e) if n in self.lets}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.analysis.bounds import box_touched
 from bayplan.analysis.simplify import simplify
 from bayplan.ir.build import add, block, ge, le, sub, var
 from bayplan.ir.errors import BoundsError, ErrorSite
 from bayplan.ir.exprs import Expr
 from bayplan.ir.stmts import AssertStmt, LetStmt, Provide, Realize, Stmt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.language.schedule import Bound
 from bayplan.lower.context import Lowering
 from bayplan.lower.find_calls import TouchIndex, trim_to
@@ -29,15 +27,11 @@ def infer_allocation_bounds(stmt: Stmt, lowering: Lowering) -> Stmt:
     return _InferAllocationBounds(lowering)(stmt)
 
 
-class _InferAllocationBounds(Rewriter):
+class _InferAllocationBounds(StmtRewriter):
     def __init__(self, lowering: Lowering) -> None:
         super().__init__()
         self._lowering = lowering
         self._touched = TouchIndex()
-
-    def __call__(self, node: Any) -> Any:
-        # Expressions hold nothing to be done.
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_Provide(self, node: Provide) -> Stmt:
         return node

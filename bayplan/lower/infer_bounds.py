@@ -26,7 +26,7 @@ from bayplan.ir.stmts import (
     Realize,
     Stmt,
 )
-from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.ir.walk import Rewriter, StmtRewriter, free_variables, substitute
 from bayplan.language.schedule import Bound, FusedPair, TailStrategy
 from bayplan.lower.context import Lowering
 from bayplan.lower.find_calls import TouchIndex, trim_to
@@ -55,7 +55,7 @@ def _speaks_of_regions(e: Expr) -> bool:
     return any(name.endswith((".max", ".min")) for name in free_variables(e))
 
 
-class _InferBounds(Rewriter):
+class _InferBounds(StmtRewriter):
     """Adds the lets.
 
     Attributes:
@@ -85,10 +85,6 @@ class _InferBounds(Rewriter):
             ]
             for name in group:
                 self.pairs[name] = pairs
-
-    def __call__(self, node: Any) -> Any:
-        # Expressions hold nothing to be done.
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     # Statements that hold nothing to be done are left as they are.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.analysis.bounds import box_touched
 from bayplan.analysis.box import Box, intersect
 from bayplan.analysis.interval import Interval
@@ -12,7 +10,7 @@ from bayplan.ir.build import add, conjunction, ge, is_const, le, logical_and, su
 from bayplan.ir.errors import ScheduleError
 from bayplan.ir.exprs import Expr
 from bayplan.ir.stmts import For, LetStmt, Prefetch, Realize, Stmt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.language.parameter import Parameter
 from bayplan.language.schedule import PrefetchBoundStrategy, PrefetchDirective
 from bayplan.lower.context import Lowering
@@ -27,7 +25,7 @@ def inject_prefetch(stmt: Stmt, lowering: Lowering) -> Stmt:
     return result
 
 
-class _InjectPrefetch(Rewriter):
+class _InjectPrefetch(StmtRewriter):
     memoise = False
 
     def __init__(self, lowering: Lowering) -> None:
@@ -35,9 +33,6 @@ class _InjectPrefetch(Rewriter):
         self._lowering = lowering
         self._stored: dict[str, Box] = {}
         self._in_kernel = False
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_Realize(self, node: Realize) -> Stmt:
         saved = self._stored.get(node.name)

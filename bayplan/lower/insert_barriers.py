@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.analysis.purity import reads_memory
 from bayplan.ir.exprs import Expr, Variable
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Allocate, For, LetStmt, Stmt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.lower.context import Lowering
 from bayplan.storage.barriers import insert_into
 from bayplan.storage.kernel_names import Names
@@ -34,16 +32,13 @@ def _buffers_that_may_be_one(lowering: Lowering) -> dict[str, str]:
     return same
 
 
-class _InsertBarriers(Rewriter):
+class _InsertBarriers(StmtRewriter):
     memoise = False
 
     def __init__(self, same: dict[str, str]) -> None:
         super().__init__()
         self.names = Names()
         self.memories = Memories(same)
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         saved = self.names.scope()
@@ -78,7 +73,7 @@ class _InsertBarriers(Rewriter):
         return insert_into(KernelSteps(body, self.names, self.memories))
 
 
-class _NameBounds(Rewriter):
+class _NameBounds(StmtRewriter):
     """Bounds of a kernel's loops that are read from memory are read once, before the loop.
 
     So that a barrier can stand before all that is read, which emitted code would else read again
@@ -86,9 +81,6 @@ class _NameBounds(Rewriter):
     """
 
     memoise = False
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Stmt:
         if node.kind.is_gpu:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.ir import build
 from bayplan.ir.exprs import Binary, Expr, Load, Variable
 from bayplan.ir.memory import ForKind
 from bayplan.ir.stmts import Atomic, Block, For, IfThenElse, LetStmt, Stmt, Store
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.lower.context import Lowering
 from bayplan.lower.lanes import lane_of, rebuild_binary
 from bayplan.lower.vector_expressions import loads
@@ -28,16 +26,13 @@ def lower_atomics(stmt: Stmt, lowering: Lowering) -> Stmt:
     return _LowerAtomics(lowering)(stmt)
 
 
-class _LowerAtomics(Rewriter):
+class _LowerAtomics(StmtRewriter):
     memoise = False
 
     def __init__(self, lowering: Lowering) -> None:
         super().__init__()
         self.lowering = lowering
         self.concurrent = 0
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Stmt:
         inside = node.kind in _CONCURRENT

@@ -18,7 +18,7 @@ from bayplan.ir.stmts import (
     Stmt,
 )
 from bayplan.ir.types import INT32, INT64
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.lower.context import Lowering
 from bayplan.lower.guard_temporaries import guard_elements, has_guards, is_sanitized
 from bayplan.lower.storage_uses import StorageUses
@@ -40,13 +40,10 @@ def mark_lives(stmt: Stmt, lowering: Lowering) -> Stmt:
     return marked
 
 
-class _Mark(Rewriter):
+class _Mark(StmtRewriter):
     def __init__(self) -> None:
         super().__init__()
         self.uses = StorageUses()
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_Allocate(self, node: Allocate) -> Stmt:
         body: Stmt = self(node.body)

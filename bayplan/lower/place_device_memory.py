@@ -10,7 +10,7 @@ from bayplan.ir.exprs import Call, CallKind, Expr, StringImm
 from bayplan.ir.memory import MemoryType
 from bayplan.ir.stmts import Allocate, Block, Evaluate, For, Free, IfThenElse, LetStmt, Stmt
 from bayplan.ir.types import INT32
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.language.target_names import TargetFeature
 from bayplan.lower.context import Lowering
 from bayplan.lower.sides_of_storage import SidesOfStorage, touched_by
@@ -201,15 +201,12 @@ def _call(name: str, of: str) -> Stmt:
     return Evaluate(Call(INT32, name, (StringImm(of),), CallKind.INTRINSIC))
 
 
-class _FreeBoth(Rewriter):
+class _FreeBoth(StmtRewriter):
     """Ends the life of the device's bytes where that of the host's ends."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_Free(self, node: Free) -> Stmt:
         if node.name != self.name:

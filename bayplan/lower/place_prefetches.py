@@ -7,16 +7,15 @@ from typing import Any
 
 from bayplan.ir.build import true
 from bayplan.ir.errors import ScheduleError
-from bayplan.ir.exprs import Expr
 from bayplan.ir.stmts import For, Prefetch, Stmt
 from bayplan.ir.types import Type
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.language.function import Function
 from bayplan.language.parameter import Parameter
 from bayplan.language.schedule import PrefetchDirective
 
 
-class _Placer(Rewriter):
+class _Placer(StmtRewriter):
     memoise = False
 
     def __init__(
@@ -27,10 +26,6 @@ class _Placer(Rewriter):
         self._directives = directives
         self._env = env
         self._loops: list[str] = []
-
-    def __call__(self, node: Any) -> Any:
-        # Expressions hold nothing to be done.
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Any:
         self._loops.append(node.name)

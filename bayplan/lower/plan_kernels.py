@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from bayplan import settings
 from bayplan.analysis.purity import is_pure, reads_memory
@@ -23,7 +23,7 @@ from bayplan.ir.stmts import (
     Stmt,
 )
 from bayplan.ir.types import INT32, INT64, UInt
-from bayplan.ir.walk import Rewriter, free_variables, iterate
+from bayplan.ir.walk import StmtRewriter, free_variables, iterate
 from bayplan.lower.arena_aliases import check_of_size, needed_bytes, point_into
 from bayplan.lower.context import Lowering
 from bayplan.lower.names import func_of_storage
@@ -63,7 +63,7 @@ def plan_kernels(stmt: Stmt, lowering: Lowering) -> Stmt:
 _Sizes = list[tuple[str, Expr] | AssertStmt]
 
 
-class _PlanKernels(Rewriter):
+class _PlanKernels(StmtRewriter):
     """Walks the host's statements; sizes move outward, to where plan_storage can use them."""
 
     memoise = False
@@ -115,9 +115,6 @@ class _PlanKernels(Rewriter):
             parts.append(part)
         self.sizes = waiting
         return build.block(parts)
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Stmt:
         if not is_kernel(node):
@@ -342,7 +339,7 @@ def _any_needed(arena: Arena) -> Expr:
     return needed
 
 
-class _Aliases(Rewriter):
+class _Aliases(StmtRewriter):
     """Makes the allocations in a kernel aliases where they stand."""
 
     def __init__(self, planned: _OneKernel) -> None:
@@ -354,9 +351,6 @@ class _Aliases(Rewriter):
             for node in iterate(planned.kernel.body)
             if isinstance(node, Allocate) and node.memory_type in _OF_BLOCK
         }
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_Free(self, node: Free) -> Stmt:
         # Memory is a block's until it ends.

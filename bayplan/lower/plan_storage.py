@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan import settings
 from bayplan.ir import build
 from bayplan.ir.errors import AllocationTooLarge, ErrorSite
@@ -21,7 +19,7 @@ from bayplan.ir.stmts import (
     Stmt,
 )
 from bayplan.ir.types import INT32, INT64, Handle, UInt
-from bayplan.ir.walk import Rewriter, iterate
+from bayplan.ir.walk import StmtRewriter, iterate
 from bayplan.language.function import Function
 from bayplan.language.target import MOST_ALIGNMENT
 from bayplan.lower.arena_aliases import arenas_by_loop, check_of_size, needed_bytes, point_into
@@ -170,15 +168,12 @@ class _Holders:
         return type(s) is Allocate and s.memory_type is self.kind and s.address is None
 
 
-class _DropFree(Rewriter):
+class _DropFree(StmtRewriter):
     """Takes the mark away that ends the life of an allocation."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_Free(self, node: Free) -> Stmt:
         return build.nothing() if node.name == self.name else node

@@ -7,7 +7,7 @@ from typing import Any
 from bayplan.ir.build import block, intrinsic, logical_and, logical_not, nothing
 from bayplan.ir.exprs import Call, Expr, Select
 from bayplan.ir.stmts import Evaluate, IfThenElse, LetStmt, Provide, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, iterate
+from bayplan.ir.walk import Rewriter, StmtRewriter, free_variables, iterate
 from bayplan.lower.context import Lowering
 
 
@@ -73,15 +73,12 @@ class _Defined(Rewriter):
         self.condition = condition if known is None else logical_and(known, condition)
 
 
-class _RemoveUndef(Rewriter):
+class _RemoveUndef(StmtRewriter):
     memoise = False
 
     def __init__(self) -> None:
         super().__init__()
         self._dead: frozenset[str] = frozenset()
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def _defined(self, e: Expr) -> tuple[Expr | None, Expr | None]:
         """The value and the condition under which it is one; None, None where it never is."""

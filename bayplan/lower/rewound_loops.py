@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from bayplan.ir import build
 from bayplan.ir.exprs import LE, Expr
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.ir.walk import StmtRewriter, free_variables, substitute
 from bayplan.lower.scoped import strip_likely
 from bayplan.lower.slide_function import Producers
 
@@ -41,7 +41,7 @@ def guard_rewound_loop(
     return _Guard(loop, needs, replaced, first, dict(starts), producers)(body)  # type: ignore[no-any-return]
 
 
-class _Guard(Rewriter):
+class _Guard(StmtRewriter):
     memoise = False
 
     def __init__(
@@ -69,9 +69,6 @@ class _Guard(Rewriter):
         order = [*dict.fromkeys([first, *starts.values()]), loop.min]
         self.place = {start: i for i, start in enumerate(order)}
         self.same_from: dict[str, int] = {loop.name: self.place[loop.min]}
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def _start_of(self, func: str) -> Expr:
         """The iteration in which the production of a Func begins."""

@@ -35,7 +35,7 @@ from bayplan.ir.exprs import (
 )
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import Block, Stmt, Store
-from bayplan.ir.walk import Rewriter, iterate
+from bayplan.ir.walk import Rewriter, StmtRewriter, iterate
 from bayplan.lower.context import Lowering
 from bayplan.lower.vector_expressions import combine, loads
 
@@ -51,10 +51,7 @@ def rewrite_interleavings(stmt: Stmt, lowering: Lowering) -> Stmt:
     return _Weave()(stmt)
 
 
-class _Weave(Rewriter):
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
-
+class _Weave(StmtRewriter):
     def rewrite_Block(self, node: Block) -> Stmt:
         stmts = [self(s) for s in node.stmts]
         result: list[Stmt] = []

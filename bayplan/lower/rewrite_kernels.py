@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from bayplan.ir.exprs import Expr
 from bayplan.ir.stmts import For, Stmt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import StmtRewriter
 from bayplan.storage.kernels import is_kernel
 
 
@@ -21,15 +19,12 @@ def rewrite_kernels(stmt: Stmt, change: Callable[[For], Stmt]) -> Stmt:
     return result
 
 
-class _OnHost(Rewriter):
+class _OnHost(StmtRewriter):
     memoise = False
 
     def __init__(self, change: Callable[[For], Stmt]) -> None:
         super().__init__()
         self._change = change
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_For(self, node: For) -> Stmt:
         if is_kernel(node):

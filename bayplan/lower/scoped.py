@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.analysis.bounds import bounds_of_expr_in_scope
 from bayplan.analysis.facts import Facts
 from bayplan.analysis.interval import Interval
@@ -12,7 +10,7 @@ from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
 from bayplan.ir.exprs import Call, Expr
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, substitute
+from bayplan.ir.walk import Rewriter, StmtRewriter, free_variables, substitute
 from bayplan.lower.context import Lowering
 
 
@@ -28,7 +26,7 @@ def strip_likely(e: Expr) -> Expr:
     return _WithoutLikely()(e)
 
 
-class ScopedRewriter(Rewriter):
+class ScopedRewriter(StmtRewriter):
     """Base of passes that ask what is known where a statement stands.
 
     Expressions are left as they are. A subclass that has its own `rewrite_For` calls `inside_loop`.
@@ -47,9 +45,6 @@ class ScopedRewriter(Rewriter):
         self.loops: dict[str, Interval] = {}
         self._expanded: dict[str, Expr] = {}
         self._truths: list[Expr] = []
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def expand(self, e: Expr) -> Expr:
         """The expression with the values of all lets around put in."""

@@ -10,7 +10,7 @@ from bayplan.ir import build
 from bayplan.ir.exprs import Call, CallKind, Expr, Let, Load, Select
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import For, IfThenElse, LetStmt, ProducerConsumer, Realize, Stmt
-from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
+from bayplan.ir.walk import Rewriter, StmtRewriter, free_variables, iterate, substitute
 from bayplan.lower.context import Lowering
 from bayplan.lower.scoped import strip_likely
 from bayplan.lower.slide_function import Producers
@@ -150,7 +150,7 @@ class _Candidates:
         return max([self._known_at.get(name, 0) for name in free_variables(e)], default=0)
 
 
-class _SkipStages(Rewriter):
+class _SkipStages(StmtRewriter):
     memoise = False
 
     def __init__(self, candidates: set[str], called: _Called, together: set[str]) -> None:
@@ -158,9 +158,6 @@ class _SkipStages(Rewriter):
         self.candidates = candidates
         self.called = called
         self.together = together
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_Realize(self, node: Realize) -> Stmt:
         body = self(node.body)
@@ -182,14 +179,11 @@ class _SkipStages(Rewriter):
         return Realize(node.name, node.types, node.memory_type, node.bounds, condition, body)
 
 
-class _MakeOnlyIf(Rewriter):
+class _MakeOnlyIf(StmtRewriter):
     def __init__(self, name: str, condition: Expr) -> None:
         super().__init__()
         self.name = name
         self.condition = condition
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_ProducerConsumer(self, node: ProducerConsumer) -> Stmt:
         if node.name != self.name or not node.is_producer:

@@ -10,8 +10,6 @@ guarded. Else the first iteration chooses the whole region by a select.
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.analysis.facts import Facts
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
@@ -28,7 +26,7 @@ from bayplan.ir.stmts import (
     Stmt,
 )
 from bayplan.ir.types import INT32
-from bayplan.ir.walk import Rewriter, free_variables, iterate, substitute
+from bayplan.ir.walk import StmtRewriter, free_variables, iterate, substitute
 from bayplan.language.function import Function
 from bayplan.lower.context import Lowering
 from bayplan.lower.extern_buffers import plain_storage
@@ -64,7 +62,7 @@ def _marker(func: str) -> Stmt:
     return Evaluate(Call(INT32, MARKER, (StringImm(func),), CallKind.INTRINSIC))
 
 
-class _SlideWindows(Rewriter):
+class _SlideWindows(StmtRewriter):
     memoise = False
 
     def __init__(self, lowering: Lowering) -> None:
@@ -81,9 +79,6 @@ class _SlideWindows(Rewriter):
         self.producers = Producers()
         # Lets around whose value is a constant.
         self.constants: dict[str, Expr] = {}
-
-    def __call__(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().__call__(node)
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         # Names are defined again further in, so this is a matter of scopes, not of facts.

@@ -27,6 +27,7 @@ from bayplan.ir.exprs import (
     Variable,
 )
 from bayplan.ir.node import Node
+from bayplan.ir.stmts import LetStmt
 from bayplan.ir.walk import Rewriter, iterate
 from bayplan.lower.lanes import concatenate, lane_of, rebuild_binary
 
@@ -215,18 +216,23 @@ class VectorizedExpressions(Rewriter):
             )
         return concatenate(calls)
 
+    def keep_let(self, node: Let | LetStmt, value: Expr) -> Node:
+        """The let of a value that is the same in all lanes, which hides a vector of its name."""
+        before = self.scope.get(node.name)
+        if before is not None:
+            self.unbind(node.name, None)
+        body = self(node.body)
+        if before is not None:
+            self.unbind(node.name, before)
+        if value is node.value and body is node.body:
+            return node
+        return type(node)(node.name, value, body)  # type: ignore[arg-type]
+
     def rewrite_Let(self, node: Let) -> Expr:
         value = self(node.value)
-        before = self.scope.get(node.name)
         if value.type.lane_count == node.value.type.lane_count:
-            if before is not None:
-                self.unbind(node.name, None)
-            body = self(node.body)
-            if before is not None:
-                self.unbind(node.name, before)
-            if value is node.value and body is node.body:
-                return node
-            return Let(node.name, value, body)
+            return self.keep_let(node, value)  # type: ignore[return-value]
+        before = self.scope.get(node.name)
         value = simplify(value)
         named = self.bind(node.name, value)
         body = self(node.body)

@@ -133,16 +133,9 @@ class VectorizedBody(VectorizedExpressions):
 
     def rewrite_LetStmt(self, node: LetStmt) -> Stmt:
         value = self(node.value)
-        before = self.scope.get(node.name)
         if value.type.lane_count == node.value.type.lane_count:
-            if before is not None:
-                self.unbind(node.name, None)
-            body = self(node.body)
-            if before is not None:
-                self.unbind(node.name, before)
-            if value is node.value and body is node.body:
-                return node
-            return LetStmt(node.name, value, body)
+            return self.keep_let(node, value)  # type: ignore[return-value]
+        before = self.scope.get(node.name)
         value = simplify(value)
         name = node.name + self.suffix()
         named = self.bind(node.name, value)

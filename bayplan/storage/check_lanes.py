@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from bayplan.analysis.evaluate import Number, Unknown, evaluate
-from bayplan.ir.build import euclidean_div, floor_mod
+from bayplan.analysis.evaluate import OPERATIONS, Number, Unknown, evaluate
 from bayplan.ir.exprs import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     And,
     Binary,
@@ -22,19 +15,13 @@ from bayplan.ir.exprs import (
     CallKind,
     Cast,
     Const,
-    Div,
     Expr,
     Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
     Not,
     Or,
     Ramp,
     Select,
     Shuffle,
-    Sub,
     Variable,
 )
 from bayplan.ir.types import Type
@@ -45,21 +32,6 @@ Value = int | float | list[Any] | None
 _TRANSPARENT: Final = frozenset(
     ["likely", "likely_if_innermost", "strict_float", "promise_clamped", "unsafe_promise_clamped"]
 )
-_OPERATIONS: Final[dict[type[Expr], Callable[[Any, Any], int]]] = {
-    Add: lambda a, b: a + b,
-    Sub: lambda a, b: a - b,
-    Mul: lambda a, b: a * b,
-    Div: euclidean_div,
-    Mod: floor_mod,
-    Min: min,
-    Max: max,
-    EQ: lambda a, b: int(a == b),
-    NE: lambda a, b: int(a != b),
-    LT: lambda a, b: int(a < b),
-    LE: lambda a, b: int(a <= b),
-    GT: lambda a, b: int(a > b),
-    GE: lambda a, b: int(a >= b),
-}
 
 
 class Lanes:
@@ -102,7 +74,7 @@ class Lanes:
             return float(known) if isinstance(known, int) and e.type.kind == "float" else known
         if cls is And or cls is Or:
             return self._short(self.of(e.a, lane), self.of(e.b, lane), int(cls is Or))
-        if cls in _OPERATIONS:
+        if cls in OPERATIONS:
             return self._binary(e, lane)
         if cls is Select:
             condition = self.of(e.condition, lane if e.condition.type.lane_count > 1 else 0)
@@ -132,7 +104,7 @@ class Lanes:
     def _binary(self, e: Binary, lane: int) -> Value:
         if e.a.type.kind == "float":
             return self._in_each_thread(e, lane)
-        operation = _OPERATIONS[type(e)]
+        operation = OPERATIONS[type(e)]
         found = _map2(operation, self.of(e.a, lane), self.of(e.b, lane))
         t = e.type.element_of()
         if t.kind == "int" and t.width >= 32:
@@ -192,7 +164,7 @@ class Lanes:
             inner = e.base.type.lane_count
             factor = lane // inner
             step = _map1(lambda x: x * factor, self.of(e.stride, lane % inner))
-            return _map2(_OPERATIONS[Add], self.of(e.base, lane % inner), step)
+            return _map2(OPERATIONS[Add], self.of(e.base, lane % inner), step)
         if cls is Shuffle:
             place = e.indices[lane]
             for v in e.vectors:

@@ -31,7 +31,7 @@ from bayplan.storage.report_kernels import make_kernels
 from bayplan.storage.requests import align_up
 
 _WITH_ADDRESS = (MemoryType.Heap, MemoryType.GPUShared, MemoryType.GPUGlobal)
-ON_DEVICE = frozenset([MemoryType.GPUGlobal])
+IN_DEVICE_MEMORY = frozenset([MemoryType.GPUGlobal])
 _NO_BOUND = "no upper bound for "
 
 
@@ -96,7 +96,7 @@ class _Maker:
             self.numbers = read_arenas(plan.arenas[::-1], values, workers)
         except Unknown:
             self.exact = False
-        self.own_on_device = measure(stmt, values, ON_DEVICE, 1, plan.device_arena)
+        self.own_on_device = measure(stmt, values, IN_DEVICE_MEMORY, 1, plan.device_arena)
         self.on_device = self._read_each(plan.device_arenas)
         # Arrays on the stack are no arenas of the report; what shares them is found here.
         stack = read_arenas(plan.stack_arenas, values, workers)
