@@ -78,12 +78,13 @@ class _KeepPromises(Rewriter):
 class Bounder:
     """Bounds of expressions while the variables of a scope move in their intervals."""
 
-    __slots__ = ("scope", "func_bounds", "_memo", "_substitutions", "_keep_promises")
+    __slots__ = ("scope", "func_bounds", "_memo", "_facts", "_substitutions", "_keep_promises")
 
     def __init__(self, scope: Scope, func_bounds: FuncBounds | None = None) -> None:
         self.scope = dict(scope)
         self.func_bounds: FuncBounds = {} if func_bounds is None else func_bounds
         self._memo: dict[Expr, Interval] = {}
+        self._facts: Facts | None = None
         self._keep_promises = _KeepPromises()
         # Substitutions of ends for variables, kept for what they remember.
         self._substitutions: dict[frozenset[tuple[str, bool]], Substitute] = {}
@@ -135,7 +136,18 @@ class Bounder:
 
     def _by_rule(self, e: Any) -> Interval:
         rule = _RULES.get(type(e))
-        return _within_range(e, bounds_of_type(e.type) if rule is None else rule(self, e))
+        found = bounds_of_type(e.type) if rule is None else rule(self, e)
+        return _within_range(e, found, self.facts())
+
+    def facts(self) -> Facts:
+        """The constants between which the variables of the scope move."""
+        if self._facts is None:
+            known = self._facts = Facts()
+            for name, interval in self.scope.items():
+                ends = [end for end in (interval.min, interval.max) if end is not None]
+                if ends and ends[0].type.kind in ("int", "uint"):
+                    known.bound_variable(name, *constant_ends(interval))
+        return self._facts
 
     def _at(self, e: Expr, directions: list[tuple[str, bool]], upper: bool) -> Expr | None:
         ends = [(name, rising is upper) for name, rising in directions]
@@ -575,13 +587,13 @@ def _simplified(low: Expr | None, high: Expr | None) -> Interval:
     )
 
 
-def _within_range(e: Expr, found: Interval) -> Interval:
+def _within_range(e: Expr, found: Interval, facts: Facts) -> Interval:
     """The interval, no wider than the constants between which the expression surely is.
 
     The simplifier drops clamps that these constants make useless. What it drops must not be
     missed here, so nothing that it knows may be forgotten.
     """
-    low, high = range_of(e, Facts.none())
+    low, high = range_of(e, facts)
     if low is None and high is None:
         return found
     t = e.type.element_of()

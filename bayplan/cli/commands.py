@@ -57,6 +57,14 @@ def _sizes(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
+_JIT_TARGET = click.option(
+    "--target",
+    metavar="ARCH-BITS-OS-...",
+    help="What the program is for, as `host-opencl` or `host-cuda-emulated`. "
+    "Default: HL_JIT_TARGET, else this machine.",
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bayplan", prog_name="bayplan")
 def bayplan() -> None:
@@ -96,6 +104,7 @@ def bayplan() -> None:
 @click.option(
     "--parsable_output", "--parsable-output", is_flag=True, help="Benchmark as one value a line."
 )
+@_JIT_TARGET
 @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what happens.")
 @click.option("--quiet", is_flag=True, help="No notes on stderr about conversions and sizes.")
 @_JSON
@@ -189,11 +198,7 @@ def config(what: str | None, as_json: bool) -> None:
     help="Also draw the arenas, address over steps.",
 )
 @click.option("--explain", is_flag=True, help="One line for each temporary.")
-@click.option(
-    "--target",
-    metavar="ARCH-BITS-OS-...",
-    help="What the program is for, as `host-opencl`. Default: HL_JIT_TARGET, else this machine.",
-)
+@_JIT_TARGET
 @click.option("--run", "measured", is_flag=True, help="Also make the call and measure it.")
 @_JSON
 def storage(program: str, arguments: tuple[str, ...], **flags: Any) -> None:

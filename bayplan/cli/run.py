@@ -8,6 +8,7 @@ from typing import Any
 
 from bayplan.cli.benchmark import Measurement, measure
 from bayplan.cli.inputs import Box, Options, Prepared, prepare, split_arguments
+from bayplan.cli.memory import Measured, measure_memory
 from bayplan.cli.program import Program, load_program
 from bayplan.cli.talk import progress, say, show_json
 from bayplan.cli.values import save_buffer
@@ -27,6 +28,11 @@ def make_options(flags: dict[str, Any], *, outputs_wanted: bool = False) -> Opti
     )
 
 
+def chosen_target(program: Program, flags: dict[str, Any]) -> Any:
+    """The Target that ``--target`` names; None for that of HL_JIT_TARGET or this machine."""
+    return program.hl.Target(flags["target"]) if flags["target"] else None
+
+
 def run_program(spec: str, arguments: tuple[str, ...], flags: dict[str, Any]) -> None:
     """Carries out ``bayplan run``."""
     program = load_program(spec)
@@ -40,13 +46,14 @@ def run_program(spec: str, arguments: tuple[str, ...], flags: dict[str, Any]) ->
     if flags["verbose"]:
         say(f"{program.name}: reading inputs, asking for bounds")
     prepared = prepare(program, given, options)
+    prepared.target = chosen_target(program, flags)
     if not flags["quiet"]:
         for note in prepared.notes:
             say(note)
 
     begin = time.perf_counter()
     with progress(f"compiling {program.name}"):
-        program.pipeline.compile_jit()
+        program.pipeline.compile_jit(prepared.target)
     compile_seconds = time.perf_counter() - begin
     if flags["verbose"]:
         say(f"compiled in {compile_seconds:.2f} s; running")
@@ -54,15 +61,19 @@ def run_program(spec: str, arguments: tuple[str, ...], flags: dict[str, Any]) ->
     measurement = None
     if flags["benchmarks"]:
         measurement = measure(prepared.run, flags["benchmark_min_time"])
-    peak_bytes = _count_peak_bytes(prepared) if flags["track_memory"] else None
+    taken = measure_memory(prepared) if flags["track_memory"] else None
     saved = _save(prepared, quiet=flags["quiet"])
     if flags["as_json"]:
-        show_json(_as_json(prepared, saved, compile_seconds, measurement, peak_bytes))
+        show_json(_as_json(prepared, saved, compile_seconds, measurement, taken))
         return
     if measurement is not None:
         _print_measurement(prepared, measurement, parsable=flags["parsable_output"])
-    if peak_bytes is not None:
-        print(f"peak of the temporaries: {peak_bytes} bytes for {_megapixels(prepared):.3f} Mpixel")
+    if taken is not None:
+        on_device = "" if taken.device_bytes is None else f" and {taken.device_bytes} on the device"
+        print(
+            f"peak of the temporaries: {taken.peak_bytes} bytes{on_device} "
+            f"for {_megapixels(prepared):.3f} Mpixel"
+        )
     for name, box, path in saved:
         print(f"{name}: {box} -> {path}")
 
@@ -81,14 +92,6 @@ def _describe(program: Program, as_json: bool) -> None:
     for direction, name, kind, dimensions in rows:
         text = kind if dimensions is None else f"buffer of {kind} with {dimensions} dimensions"
         print(f'  {direction} "{name}": {text}')
-
-
-def _count_peak_bytes(prepared: Prepared) -> int:
-    """The most bytes that the allocator of one call had given out at one time."""
-    from bayplan import driver
-
-    prepared.run()
-    return int(driver.context().counts.peak_bytes)
 
 
 def _save(prepared: Prepared, *, quiet: bool) -> list[tuple[str, Box, str]]:
@@ -147,7 +150,7 @@ def _as_json(
     saved: list[tuple[str, Box, str]],
     compile_seconds: float,
     measurement: Measurement | None,
-    peak_bytes: int | None,
+    taken: Measured | None,
 ) -> dict[str, Any]:
     files = {name: path for name, _, path in saved}
     return {
@@ -176,6 +179,7 @@ def _as_json(
             "accuracy": measurement.accuracy,
             "mpixel_per_second": _megapixels(prepared) / measurement.seconds,
         },
-        "peak_bytes": peak_bytes,
+        "peak_bytes": None if taken is None else taken.peak_bytes,
+        "device_bytes": None if taken is None else taken.device_bytes,
         "notes": prepared.notes,
     }

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.cli.inputs import Prepared, prepare, split_arguments
+from bayplan.cli.memory import Measured, measure_memory
 from bayplan.cli.program import load_program
-from bayplan.cli.run import make_options
+from bayplan.cli.run import chosen_target, make_options
 from bayplan.cli.talk import progress, say, show_json, show_report
 from bayplan.view.storage_json import describe_storage
 from bayplan.view.storage_rows import format_bytes
@@ -24,13 +25,12 @@ def report_storage(spec: str, arguments: tuple[str, ...], flags: dict[str, Any])
     prepared = prepare(program, given, options)
     for note in prepared.notes:
         say(note)
-    target = program.hl.Target(flags["target"]) if flags["target"] else None
-    prepared.target = target
+    target = prepared.target = chosen_target(program, flags)
     with progress(f"lowering {program.name}"):
         report = program.pipeline.storage(prepared.buffers, target=target)
     _write(flags["html_path"], report.to_html, "page")
     _write(flags["svg_path"], report.to_svg, "picture")
-    counts = _measure(program.name, prepared, report) if flags["measured"] else None
+    counts = _measure(prepared) if flags["measured"] else None
     if flags["as_json"]:
         found = {**describe_storage(report), "program": program.name}
         if counts is not None:
@@ -58,44 +58,9 @@ def _write(path: Path | None, draw: Callable[[], str], what: str) -> None:
         say(f"{what} written to {path}")
 
 
-class Measured:
-    """What one call took, as its allocators counted it.
-
-    Attributes:
-        peak_bytes, allocations, system_calls: of the host's memory.
-        device_bytes: the most bytes of temporaries on the device; None for a call without kernels.
-    """
-
-    __slots__ = ("allocations", "device_bytes", "peak_bytes", "system_calls")
-
-    def __init__(self, counts: Any, device_bytes: int | None) -> None:
-        self.peak_bytes: int = counts.peak_bytes
-        self.allocations: int = counts.allocations
-        self.system_calls: int = counts.system_calls
-        self.device_bytes = device_bytes
-
-
-def _measure(name: str, prepared: Prepared, report: Any) -> Measured:
-    from bayplan import driver
-
-    device = _find_device(prepared.target) if report.kernels else None
-    if device is not None:
-        device.reset_most()
-    with progress(f"running {name}"):
-        prepared.run()
-    taken = None if device is None else device.memory().most_temporaries
-    return Measured(driver.context().counts, taken)
-
-
-def _find_device(target: Any) -> Any:
-    """The device that kernels for a target run on."""
-    from bayplan.driver.compile import default_target
-    from bayplan.driver.contexts import runtime
-    from bayplan.targets.device_language import find_language
-
-    target = default_target() if target is None else target
-    api = "emulated" if target.is_emulated else find_language(target).name
-    return runtime().devices.find(api)
+def _measure(prepared: Prepared) -> Measured:
+    with progress(f"running {prepared.program.name}"):
+        return measure_memory(prepared)
 
 
 def _compare(report: Any, counts: Measured) -> str:

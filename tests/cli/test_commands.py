@@ -270,3 +270,19 @@ def test_help_needs_no_compiler_and_imports_little(command: Command) -> None:
     assert done.returncode == 0
     for name in ("run", "compile", "storage", "doctor"):
         assert f"\n  {name} " in done.stdout
+
+
+def test_run_on_a_device(command: Command, kernels: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sharp.npy"
+    words = ["run", kernels, "--output_extents=[40,10]", "--track_memory", f"output={out}"]
+    done = command(*words, "--target", "host-cuda-emulated")
+    assert done.returncode == 0, done.stderr
+    x, y = np.meshgrid(np.arange(40), np.arange(10))
+    assert np.array_equal(np.load(out), 12 * x + 4 * y + 8)
+    (peak,) = [line for line in done.stdout.splitlines() if line.startswith("peak of")]
+    data = json.loads(command(*words, "--target", "host-cuda-emulated", "--json").stdout)
+    # What is kept between the two kernels: 41 × 11 elements of 4 bytes.
+    assert data["peak_bytes"] == 0 and data["device_bytes"] >= 41 * 11 * 4
+    assert f": 0 bytes and {data['device_bytes']} on the device for" in peak
+    refused = command(*words, "--target", "host-nothing")
+    assert refused.returncode != 0 and "nothing" in refused.stderr

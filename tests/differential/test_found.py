@@ -339,6 +339,17 @@ def test_no_more_of_an_input_is_needed_than_an_index_can_reach(
     assert (dim.min(), dim.extent()) == region
 
 
+def test_a_clamp_that_the_range_of_a_loop_makes_useless() -> None:
+    x, w = hl.Var("x"), _input(np.arange(9, dtype=np.int8))
+    r = hl.RDom([(0, 5)], "r")
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x] = x
+    f[hl.clamp(hl.i32(hl.absd(hl.i32(w[1]), r)), -1, 2)] += r
+    g[x] = f[hl.clamp(x, 1, 2)]
+    f.compute_root()
+    _check(g, [7])
+
+
 @pytest.mark.parametrize("tail", ["GuardWithIf", "PredicateStores"])
 def test_a_window_over_iterations_that_a_predicate_leaves_out(tail: str) -> None:
     x, xo, xi = hl.vars("x xo xi")
