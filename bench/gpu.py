@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import re
 import sys
 import tempfile
@@ -28,9 +27,9 @@ from bayplan.reference import evaluate
 from bench import gpu_programs
 from bench.compile_time import processor_time
 from bench.interleave import best_times
+from bench.promises import Row, add_arguments, parse, run_rows
 
 SCHEMA = "bayplan-bench-gpu-1"
-Row = dict[str, Any]
 APPS: list[tuple[str, dict[str, Any]]] = [
     *[("blur", {"gpu": which}) for which in blur.GPU_SCHEDULES],
     *[(name, {"gpu": True}) for name in ("unsharp", "harris", "camera_pipe", "iir_blur")],
@@ -237,43 +236,12 @@ ROWS: dict[str, Callable[[argparse.Namespace], Row]] = {
 }  # fmt: skip
 
 
-def measure(name: str, args: argparse.Namespace) -> Row:
-    """Measures one row; an error becomes part of the row."""
-    function = ROWS[name]
-    row: Row = {"row": name, "what": (function.__doc__ or "").strip()}
-    try:
-        row |= function(args)
-    except Exception as error:
-        text = str(error).splitlines() or ["no message"]
-        row |= {"elsewhere": "-", "here": f"{type(error).__name__}: {text[0]}", "met": False}
-        row["error"] = True
-    return row
-
-
-def print_table(rows: list[Row], title: str) -> None:
-    """Prints the rows as a table on standard output."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title)
-    for column in ("what", "elsewhere", "here", "as promised"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        met = {True: "yes", False: "NO", None: "-"}[row["met"]]
-        table.add_row(row["what"], row["elsewhere"], row["here"], met)
-    Console().print(table)
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; or all")
+    add_arguments(parser, ROWS)
     parser.add_argument("--target", default="host-opencl", help="that the kernels run on")
     parser.add_argument("--seconds", type=float, default=1.0, help="least time of a timed program")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    unknown = [name for name in args.rows if name not in ROWS]
-    if unknown:
-        parser.error(f"no row {unknown[0]}; there are: {', '.join(ROWS)}")
+    args = parse(parser, ROWS)
     args.device = hl.Target(args.target)
     if not hl.host_supports_target_device(args.device):
         parser.error(f"no device for {args.target}; `bayplan doctor` says what was looked for")
@@ -283,15 +251,8 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Runs the benchmark of the command line."""
     args = _arguments()
-    rows = []
-    for name in args.rows or ROWS:
-        print(name, file=sys.stderr)
-        rows.append(measure(name, args))
-    if args.json:
-        print(json.dumps({"schema": SCHEMA, "target": args.target, "rows": rows}, indent=2))
-    else:
-        print_table(rows, f"Kernels, {args.target}")
-    return 1 if any(row.get("error") for row in rows) else 0
+    head = {"schema": SCHEMA, "target": args.target}
+    return run_rows(ROWS, args, f"Kernels, {args.target}", head)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import os
 import sys
 import time
@@ -23,13 +22,13 @@ import apps
 from apps import fem, harness
 from bench import storage_programs
 from bench.interleave import best_times
+from bench.promises import Row, add_arguments, parse, run_rows
 
 SCHEMA = "bayplan-bench-storage-1"
 ROOT = Path(__file__).resolve().parent.parent
 PLANS = ROOT / "tests" / "data" / "minimalloc"
 CAPACITY = 1 << 20
 
-Row = dict[str, Any]
 
 
 class Call:
@@ -290,45 +289,13 @@ ROWS: dict[str, Callable[[argparse.Namespace], Row]] = {
 }  # fmt: skip
 
 
-def measure(name: str, args: argparse.Namespace) -> Row:
-    """Measures one row; an error becomes part of the row."""
-    function = ROWS[name]
-    row: Row = {"row": name, "what": (function.__doc__ or "").strip()}
-    try:
-        row |= function(args)
-    except Exception as error:
-        text = str(error).splitlines() or ["no message"]
-        row |= {"elsewhere": "-", "here": f"{type(error).__name__}: {text[0]}", "met": False}
-        row["error"] = True
-    return row
-
-
-def print_table(rows: list[Row]) -> None:
-    """Prints the rows as a table on standard output."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title="Storage of temporaries")
-    for title in ("what", "elsewhere", "here", "as promised"):
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        met = {True: "yes", False: "NO", None: "-"}[row["met"]]
-        table.add_row(row["what"], row["elsewhere"], row["here"], met)
-    Console().print(table)
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; or all")
+    add_arguments(parser, ROWS)
     parser.add_argument("--threads", type=int, default=2, help="of parallel loops")
     parser.add_argument("--seconds", type=float, default=3.0, help="least time of the timed row")
     parser.add_argument("--minimalloc", type=Path, default=PLANS, help="folder of its inputs")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    unknown = [name for name in args.rows if name not in ROWS]
-    if unknown:
-        parser.error(f"no row {unknown[0]}; there are: {', '.join(ROWS)}")
-    return args
+    return parse(parser, ROWS)
 
 
 def main() -> int:
@@ -339,15 +306,7 @@ def main() -> int:
     import bayplan
 
     bayplan.set_num_threads(args.threads)
-    rows = []
-    for name in args.rows or ROWS:
-        print(name, file=sys.stderr)
-        rows.append(measure(name, args))
-    if args.json:
-        print(json.dumps({"schema": SCHEMA, "rows": rows}, indent=2))
-    else:
-        print_table(rows)
-    return 1 if any(row.get("error") for row in rows) else 0
+    return run_rows(ROWS, args, "Storage of temporaries", {"schema": SCHEMA})
 
 
 if __name__ == "__main__":

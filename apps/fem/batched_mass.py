@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.fem.contraction import Contraction, lanes_of, rows_of
+from apps.fem.contraction import Contraction, schedule_sweep
 from apps.fem.elements import factors
 from apps.harness import App, Box, Extents
 
@@ -51,19 +51,7 @@ def build(hl: Any, *, degree: int | None = None, batches: int = 8, batch: int = 
     mass = contract("mass", point, b[x, point], back_yz.func[point, y, z, cell, group])
 
     output = mass.func
-    output.parallel(group)
-    for stage in (along_x, along_xy, weighted, back_z, back_yz):
-        stage.func.compute_at(output, group)
-    nodes = None if degree is None else degree + 1
-    points = None if degree is None else degree + 2
-    when = n >= lanes_of(hl, None) if degree is None else None
-    over_points, over_nodes = lanes_of(hl, points), lanes_of(hl, nodes)
-    along_x.schedule((x, y), (over_points, rows_of(nodes)), when)
-    along_xy.schedule((x, y), (over_points, rows_of(points)), when)
-    weighted.schedule((x, z), (over_points, rows_of(points)), when)
-    back_z.schedule((x, z), (over_points, rows_of(nodes)), when)
-    back_yz.schedule((x, y), (over_points, rows_of(nodes)), when)
-    mass.schedule((x, y), (over_nodes, rows_of(nodes)), when)
+    schedule_sweep(hl, (along_x, along_xy), weighted, (back_z, back_yz, mass), degree, n)
 
     result = output.output_buffer()
     for dimension in range(3):

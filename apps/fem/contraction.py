@@ -89,6 +89,42 @@ class Contraction:
         update.reorder(x, y, self.over).vectorize(x, lanes).unroll(y, rows)
 
 
+def schedule_sweep(
+    hl: Any, there: Sequence[Contraction], middle: Contraction, back: Sequence[Contraction],
+    degree: int | None, n: Any,
+) -> Any:
+    """Schedules the contractions of a sum factorisation, all but the last at the last's outer loop.
+
+    Args:
+        hl: The module to build with.
+        there: Along x and y, from nodes to points.
+        middle: Along z, at the points.
+        back: Along z, y and x, from points to nodes.
+        degree: Of the element, which has degree + 1 nodes and degree + 2 points along an axis; None
+            where the call decides.
+        n: The nodes along an axis.
+
+    Returns:
+        The condition under which loops are vectors; None where they always are.
+    """
+    nodes = None if degree is None else degree + 1
+    points = None if degree is None else degree + 2
+    when = n >= lanes_of(hl, None) if degree is None else None
+    over_points, over_nodes = lanes_of(hl, points), lanes_of(hl, nodes)
+    (along_x, along_xy), (back_z, back_yz, last) = there, back
+    x, y, z, *_, outer = last.func.args()
+    last.func.parallel(outer)
+    for stage in (along_x, along_xy, middle, back_z, back_yz):
+        stage.func.compute_at(last.func, outer)
+    along_x.schedule((x, y), (over_points, rows_of(nodes)), when)
+    along_xy.schedule((x, y), (over_points, rows_of(points)), when)
+    middle.schedule((x, z), (over_points, rows_of(points)), when)
+    back_z.schedule((x, z), (over_points, rows_of(nodes)), when)
+    back_yz.schedule((x, y), (over_points, rows_of(nodes)), when)
+    last.schedule((x, y), (over_nodes, rows_of(nodes)), when)
+    return when
+
+
 def _added(total: Any, products: Sequence[Product]) -> Any:
     """Adds the products one by one, so that each is one fused multiply-add."""
     for first, *rest in products:

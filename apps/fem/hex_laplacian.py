@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.fem.contraction import Contraction, lanes_of, rows_of
+from apps.fem.contraction import Contraction, lanes_of, schedule_sweep
 from apps.fem.elements import factors
 from apps.harness import App, Box, Extents
 
@@ -78,22 +78,13 @@ def build(hl: Any, *, degree: int | None = None, cells: int = 64) -> App:
     laplacian = Contraction(hl, "laplacian", here, point, [(d[x, point], fx), (b[x, point], fyz)])
 
     output = laplacian.func
-    output.parallel(cell)
-    for stage in (along_x, along_xy, gradient, back_z, back_yz):
-        stage.func.compute_at(output, cell)
-    nodes = None if degree is None else degree + 1
-    points = None if degree is None else degree + 2
-    when = n >= lanes_of(hl, None) if degree is None else None
-    over_points, over_nodes = lanes_of(hl, points), lanes_of(hl, nodes)
-    along_x.schedule((x, y), (over_points, rows_of(nodes)), when)
-    along_xy.schedule((x, y), (over_points, rows_of(points)), when)
-    gradient.schedule((x, z), (over_points, rows_of(points)), when)
-    back_z.schedule((x, z), (over_points, rows_of(nodes)), when)
-    back_yz.schedule((x, y), (over_points, rows_of(nodes)), when)
-    laplacian.schedule((x, y), (over_nodes, rows_of(nodes)), when)
+    when = schedule_sweep(
+        hl, (along_x, along_xy), gradient, (back_z, back_yz, laplacian), degree, n
+    )
     flux.compute_at(output, cell)
     wide = flux if when is None else flux.specialize(when)
-    wide.vectorize(x, over_points, hl.TailStrategy.ShiftInwards)
+    points = None if degree is None else degree + 2
+    wide.vectorize(x, lanes_of(hl, points), hl.TailStrategy.ShiftInwards)
 
     for dimension in range(3):
         u.dim(dimension).set_bounds(0, n)

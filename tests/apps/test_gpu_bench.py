@@ -9,6 +9,7 @@ import pytest
 
 import bayplan as hl
 from bench import gpu
+from bench.promises import Row, measure
 
 TARGET = "host-opencl"
 
@@ -38,22 +39,19 @@ def test_every_func_has_its_own_name(arguments: argparse.Namespace) -> None:
 
 @pytest.mark.parametrize("row", [n for n in gpu.ROWS if n not in ("run_times", "names")])
 def test_rows(row: str, arguments: argparse.Namespace) -> None:
-    measured = gpu.measure(row, arguments)
+    measured = measure(row, gpu.ROWS[row], arguments)
     assert not measured.get("error"), measured["here"]
     assert measured["met"] in ((None,) if row == "lowering_time" else (True, None)), measured
     if row not in ("lowering_time", "camera_pipe"):
         assert measured["met"] is True
 
 
-def test_an_error_is_part_of_its_row(
-    arguments: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(args: argparse.Namespace) -> gpu.Row:
+def test_an_error_is_part_of_its_row(arguments: argparse.Namespace) -> None:
+    def fail(args: argparse.Namespace) -> Row:
         """Fails"""
         raise ValueError("no such thing")
 
-    monkeypatch.setitem(gpu.ROWS, "fail", fail)
-    row = gpu.measure("fail", arguments)
+    row = measure("fail", fail, arguments)
     assert row["error"] and row["met"] is False and row["here"] == "ValueError: no such thing"
 
 
