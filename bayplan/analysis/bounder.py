@@ -10,14 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from bayplan.analysis.bounds_of_division import bounds_of_quotient, bounds_of_remainder
 from bayplan.analysis.decide import DECISIONS
+from bayplan.analysis.ends import (
+    bounds_of_type,
+    constant_ends,
+    is_not_negative,
+    is_not_positive,
+    map_ends,
+    nearer,
+    simplified,
+    within_type,
+)
 from bayplan.analysis.facts import Facts
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.linear import Linear, build_linear, is_index_type, linear_of
 from bayplan.analysis.monotonic import Monotonic, flipped, is_monotonic, joined
 from bayplan.analysis.purity import is_pure
-from bayplan.analysis.ranges import range_of, type_range
-from bayplan.analysis.simplify import can_prove, simplify
+from bayplan.analysis.ranges import range_of
+from bayplan.analysis.simplify import simplify
 from bayplan.analysis.solve import solve_for_outer_interval
 from bayplan.ir import build, exprs
 from bayplan.ir.build import const
@@ -30,7 +41,6 @@ from bayplan.ir.exprs import (
     NE,
     And,
     Call,
-    CallKind,
     Const,
     Expr,
     Let,
@@ -38,7 +48,6 @@ from bayplan.ir.exprs import (
     Or,
     Variable,
 )
-from bayplan.ir.types import Type
 from bayplan.ir.walk import Rewriter, Substitute, free_variables, iterate, substitute
 
 Scope = Mapping[str, Interval]
@@ -54,15 +63,6 @@ SMALL: Final = 40
 def is_larger(e: Expr, nodes: int) -> bool:
     """Whether the expression consists of more than so many nodes."""
     return any(count >= nodes for count, _ in enumerate(iterate(e)))
-
-
-def bounds_of_type(t: Type) -> Interval:
-    """The interval of all values of a type; open where arithmetic is taken not to overflow."""
-    t = t.element_of()
-    low, high = type_range(t)
-    return Interval(
-        None if low is None else const(t, low), None if high is None else const(t, high)
-    )
 
 
 class _KeepPromises(Rewriter):
@@ -173,7 +173,7 @@ class Bounder:
             # A vector has no single value, and its lanes are not known here.
             return Interval.single_point(e) if e.type.lane_count == 1 else bounds_of_type(e.type)
         if found.min is None or found.max is None:
-            return _within_type(found, e.type)
+            return within_type(found, e.type)
         return found
 
     def sum(self, e: Any) -> Interval:
@@ -205,7 +205,7 @@ class Bounder:
         for part in parts:
             low = None if low is None or part.min is None else build.add(low, part.min)
             high = None if high is None or part.max is None else build.add(high, part.max)
-        return _simplified(low, high)
+        return simplified(low, high)
 
     def _varying(self, form: Linear) -> list[str]:
         names: set[str] = set()
@@ -286,9 +286,9 @@ class Bounder:
             return self._scale(a, b.min)
         ends = [a.min, a.max, b.min, b.max]
         if a.min is not None and b.min is not None:
-            if _not_negative(a.min) and _not_negative(b.min):
+            if is_not_negative(a.min) and is_not_negative(b.min):
                 high = None if a.max is None or b.max is None else build.mul(a.max, b.max)
-                return _simplified(build.mul(a.min, b.min), high)
+                return simplified(build.mul(a.min, b.min), high)
         if None in ends:
             return _EVERYTHING
         low = high = None
@@ -298,126 +298,30 @@ class Bounder:
                 p = build.mul(x, y)
                 low = p if low is None else build.minimum(low, p)
                 high = p if high is None else build.maximum(high, p)
-        return _simplified(low, high)
+        return simplified(low, high)
 
     def _scale(self, a: Interval, factor: Expr) -> Interval:
         low = None if a.min is None else build.mul(a.min, factor)
         high = None if a.max is None else build.mul(a.max, factor)
-        if _not_negative(factor):
-            return _simplified(low, high)
-        if _not_positive(factor):
-            return _simplified(high, low)
+        if is_not_negative(factor):
+            return simplified(low, high)
+        if is_not_positive(factor):
+            return simplified(high, low)
         if low is None or high is None:
             return _EVERYTHING
-        return _simplified(build.minimum(low, high), build.maximum(low, high))
-
-    def quotient(self, e: Any) -> Interval:
-        a, b = self(e.a), self(e.b)
-        t = e.type
-        if t.kind == "float":
-            return self._divide_floats(a, b)
-        if b.min is None or b.max is None:
-            return self._no_longer_than(a) if t.kind != "uint" else Interval(const(t, 0), a.max)
-        positive = can_prove(build.gt(b.min, 0))
-        if b.is_single_point() and (positive or build.is_const(b.min)):
-            low = None if a.min is None else build.div(a.min, b.min)
-            high = None if a.max is None else build.div(a.max, b.min)
-            return _simplified(low, high) if positive else _simplified(high, low)
-        if not positive and a.is_bounded() and can_prove(build.lt(b.max, 0)):
-            return self._quotient_ends(a, b)
-        if b.is_single_point() and a.min is not None and a.max is not None:
-            # Which end is which shows when the program runs; an exact end is worth that.
-            ends = build.div(a.min, b.min), build.div(a.max, b.min)
-            forward = build.gt(b.min, 0)
-            return _simplified(
-                build.select(forward, ends[0], ends[1]), build.select(forward, ends[1], ends[0])
-            )
-        if not positive:
-            return self._no_longer_than(a) if t.kind != "uint" else Interval(const(t, 0), a.max)
-        low = high = None
-        if a.min is not None:
-            low = build.minimum(build.div(a.min, b.min), build.div(a.min, b.max))
-        if a.max is not None:
-            high = build.maximum(build.div(a.max, b.min), build.div(a.max, b.max))
-        return _simplified(low, high)
-
-    def _quotient_ends(self, a: Interval, b: Interval) -> Interval:
-        """Of bounded dividends and divisors that have one sign."""
-        assert a.min is not None and a.max is not None and b.min is not None and b.max is not None
-        ends = [build.div(x, y) for x in (a.min, a.max) for y in (b.min, b.max)]
-        low = high = ends[0]
-        for end in ends[1:]:
-            low, high = build.minimum(low, end), build.maximum(high, end)
-        return _simplified(low, high)
-
-    def _no_longer_than(self, a: Interval) -> Interval:
-        """An integer quotient is never larger in magnitude than the dividend."""
-        if a.min is None or a.max is None:
-            return _EVERYTHING
-        negated_low, negated_high = -a.max, -a.min
-        return _simplified(
-            build.minimum(a.min, negated_low), build.maximum(a.max, negated_high)
-        )
-
-    def _divide_floats(self, a: Interval, b: Interval) -> Interval:
-        if not b.is_bounded() or not a.is_bounded():
-            return _EVERYTHING
-        assert b.min is not None and b.max is not None
-        assert a.min is not None and a.max is not None
-        least, greatest = build.constant_value(b.min), build.constant_value(b.max)
-        if not b.is_single_point() and not (
-            least is not None and greatest is not None and (least > 0 or greatest < 0)
-        ):
-            return _EVERYTHING
-        low = high = None
-        for x in (a.min, a.max):
-            for y in (b.min, b.max):
-                q = build.div(x, y)
-                low = q if low is None else build.minimum(low, q)
-                high = q if high is None else build.maximum(high, q)
-        return Interval(low, high)
-
-    def remainder(self, e: Any) -> Interval:
-        t = e.type
-        if t.kind == "float":
-            return _EVERYTHING
-        a, b = self(e.a), self(e.b)
-        zero = const(t.element_of(), 0)
-        if b.max is None:
-            high = a.max if a.min is not None and _not_negative(a.min) else None
-            return Interval(zero, high)
-        by = build.constant_value(b.max) if b.is_single_point() else None
-        if by is not None and by > 0 and a.is_bounded():
-            assert a.min is not None and a.max is not None
-            if simplify(build.div(a.min, b.max)) is simplify(build.div(a.max, b.max)):
-                return _simplified(build.mod(a.min, b.max), build.mod(a.max, b.max))
-        if b.min is not None and _not_negative(b.min):
-            high = build.sub(b.max, const(t.element_of(), 1))
-        elif b.min is not None and t.kind == "int":
-            # Not `max(b.max, -b.min) - 1`: the least value of a type has no negative in it.
-            high = build.maximum(build.sub(b.max, 1), build.sub(const(t.element_of(), -1), b.min))
-        else:
-            bound = bounds_of_type(t).max
-            if bound is None:
-                return Interval(zero, None)
-            high = bound
-        if not _positive(b.max):
-            high = build.maximum(high, zero)
-        if a.max is not None and a.min is not None and _not_negative(a.min):
-            high = build.minimum(high, a.max)
-        return _simplified(zero, high)
+        return simplified(build.minimum(low, high), build.maximum(low, high))
 
     def minimum(self, e: Any) -> Interval:
         a, b = self(e.a), self(e.b)
         low = None if a.min is None or b.min is None else build.minimum(a.min, b.min)
-        high = _nearer(build.minimum, a.max, b.max)
-        return _simplified(low, high)
+        high = nearer(build.minimum, a.max, b.max)
+        return simplified(low, high)
 
     def maximum(self, e: Any) -> Interval:
         a, b = self(e.a), self(e.b)
         high = None if a.max is None or b.max is None else build.maximum(a.max, b.max)
-        low = _nearer(build.maximum, a.min, b.min)
-        return _simplified(low, high)
+        low = nearer(build.maximum, a.min, b.min)
+        return simplified(low, high)
 
     def select(self, e: Any) -> Interval:
         condition = e.condition
@@ -439,13 +343,13 @@ class Bounder:
                 low = build.select(condition, when_true.min, when_false.min)
             if when_true.max is not None and when_false.max is not None:
                 high = build.select(condition, when_true.max, when_false.max)
-            return _simplified(low, high)
+            return simplified(low, high)
         low = high = None
         if when_true.min is not None and when_false.min is not None:
             low = build.minimum(when_true.min, when_false.min)
         if when_true.max is not None and when_false.max is not None:
             high = build.maximum(when_true.max, when_false.max)
-        return _simplified(low, high)
+        return simplified(low, high)
 
     def decided(self, condition: Any) -> bool | None:
         """What a comparison of integers always is, as far as their constant bounds tell."""
@@ -474,9 +378,9 @@ class Bounder:
             low = None if solved.min is None else self(solved.min).min
             high = None if solved.max is None else self(solved.max).max
             known = self.scope[name]
-            low = known.min if low is None else _nearer(build.maximum, known.min, low)
-            high = known.max if high is None else _nearer(build.minimum, known.max, high)
-            narrow = _simplified(low, high)
+            low = known.min if low is None else nearer(build.maximum, known.min, low)
+            high = known.max if high is None else nearer(build.minimum, known.max, high)
+            narrow = simplified(low, high)
             if narrow != known:
                 found[name] = narrow
         return found
@@ -488,10 +392,10 @@ class Bounder:
         if t.kind == "handle" or source.kind == "handle":
             return _EVERYTHING
         if t.kind == "float" and source.kind == "float":
-            return _map(a, lambda v: build.cast(t, v))
+            return map_ends(a, lambda v: build.cast(t, v))
         if t.can_represent(source) or t.kind == "float":
-            a = _within_type(a, source)
-            return _map(a, lambda v: build.cast(t, v))
+            a = within_type(a, source)
+            return map_ends(a, lambda v: build.cast(t, v))
         if t.kind == "int" and t.width >= 32:
             # Taken not to overflow; a float is truncated, which keeps the order. But what is not
             # bounded at all, or by a number that does not fit, may become any value.
@@ -501,7 +405,7 @@ class Bounder:
                 ends = [build.constant_value(end) for end in (a.min, a.max)]
                 if not all(end is None or t.can_represent(int(end)) for end in ends):
                     return _EVERYTHING
-            return _map(a, lambda v: simplify(build.cast(t, v)))
+            return map_ends(a, lambda v: simplify(build.cast(t, v)))
         low, high = constant_ends(a)
         if low is not None and high is not None:
             if source.kind == "float":
@@ -521,7 +425,7 @@ class Bounder:
         if base.max is not None and stride.max is not None:
             most = build.maximum(build.mul(stride.max, steps), zero)
             high = build.add(base.max, simplify(most))
-        return _simplified(low, high)
+        return simplified(low, high)
 
     def broadcast(self, e: exprs.Broadcast) -> Interval:
         return self(e.value)
@@ -558,35 +462,6 @@ class Bounder:
         return bounds_of_type(e.type)
 
 
-def _map(a: Interval, f: Callable[[Expr], Expr]) -> Interval:
-    return Interval(None if a.min is None else f(a.min), None if a.max is None else f(a.max))
-
-
-def _nearer(
-    choose: Callable[[Expr, Expr], Expr], a: Expr | None, b: Expr | None
-) -> Expr | None:
-    """The tighter of two ends, of which either may be unknown."""
-    if a is None:
-        return b
-    return a if b is None else choose(a, b)
-
-
-def _within_type(a: Interval, t: Type) -> Interval:
-    """The interval with the type's ends where it has none."""
-    if a.is_bounded():
-        return a
-    whole = bounds_of_type(t)
-    return Interval(
-        whole.min if a.min is None else a.min, whole.max if a.max is None else a.max
-    )
-
-
-def _simplified(low: Expr | None, high: Expr | None) -> Interval:
-    return Interval(
-        None if low is None else simplify(low), None if high is None else simplify(high)
-    )
-
-
 def _within_range(e: Expr, found: Interval, facts: Facts) -> Interval:
     """The interval, no wider than the constants between which the expression surely is.
 
@@ -619,45 +494,13 @@ def _at_most(e: Expr, high: int) -> bool:
     return known is not None and known <= high
 
 
-def _not_negative(e: Expr) -> bool:
-    value = build.constant_value(e)
-    if value is not None:
-        return value >= 0
-    return e.type.kind != "float" and can_prove(build.ge(e, 0))
-
-
-def _not_positive(e: Expr) -> bool:
-    value = build.constant_value(e)
-    if value is not None:
-        return value <= 0
-    return e.type.kind != "float" and can_prove(build.le(e, 0))
-
-
-def _positive(e: Expr) -> bool:
-    return e.type.kind != "float" and can_prove(build.gt(e, 0))
-
-
-def constant_ends(a: Interval) -> tuple[Any, Any]:
-    """The ends of an interval as numbers, as far as they are or can be bounded by numbers."""
-    low = high = None
-    if a.min is not None:
-        low = build.constant_value(a.min)
-        if low is None and a.min.type.kind != "float":
-            low = range_of(simplify(a.min), Facts.none())[0]
-    if a.max is not None:
-        high = build.constant_value(a.max)
-        if high is None and a.max.type.kind != "float":
-            high = range_of(simplify(a.max), Facts.none())[1]
-    return (low, high)
-
-
 _RULES: Final[dict[type, Callable[[Bounder, Any], Interval]]] = {
     Variable: Bounder.variable,
     exprs.Add: Bounder.sum,
     exprs.Sub: Bounder.sum,
     exprs.Mul: Bounder.product,
-    exprs.Div: Bounder.quotient,
-    exprs.Mod: Bounder.remainder,
+    exprs.Div: bounds_of_quotient,
+    exprs.Mod: bounds_of_remainder,
     exprs.Min: Bounder.minimum,
     exprs.Max: Bounder.maximum,
     exprs.Select: Bounder.select,
@@ -675,4 +518,4 @@ _RULES: Final[dict[type, Callable[[Bounder, Any], Interval]]] = {
     ),
 }  # fmt: skip
 
-__all__ = ["Bounder", "CallKind", "FuncBounds", "Scope", "bounds_of_type", "constant_ends"]
+__all__ = ["Bounder", "FuncBounds", "Scope"]

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bayplan.analysis.bounder import (
-    Bounder,
-    FuncBounds,
-    Scope,
-    bounds_of_type,
-    constant_ends,
-)
+from bayplan.analysis.bounder import Bounder, FuncBounds, Scope
 from bayplan.analysis.box import Box
+from bayplan.analysis.ends import bounds_of_type, constant_ends
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.regions import Regions
 from bayplan.analysis.simplify import simplify

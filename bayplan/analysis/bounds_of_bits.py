@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from bayplan.analysis.ends import map_ends
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.linear import is_index_type
 from bayplan.analysis.simplify import simplify
@@ -51,10 +52,10 @@ def _shift(bounder: Bounder, e: Call) -> Interval | None:
         if e.name == "shift_right":
             factor = 1 << by
             if is_index_type(t) or t.kind == "int":
-                return _map(a, lambda v: simplify(_divided(v, factor)))
-            return _map(a, lambda v: _divided(v, factor))
+                return map_ends(a, lambda v: simplify(_divided(v, factor)))
+            return map_ends(a, lambda v: _divided(v, factor))
         if e.name == "shift_left" and is_index_type(t) and by < 31:
-            return _map(a, lambda v: simplify(build.mul(v, 1 << by)))
+            return map_ends(a, lambda v: simplify(build.mul(v, 1 << by)))
     if e.name == "shift_right" and t.kind == "uint" and a.max is not None:
         if b.min is not None and (build.constant_value(b.min) or -1) >= 0:
             return Interval(const(t, 0), a.max)
@@ -169,10 +170,6 @@ def _saturating_cast(bounder: Bounder, e: Call) -> Interval | None:
 def _bit_count(bounder: Bounder, e: Call) -> Interval:
     t = e.type.element_of()
     return Interval(const(t, 0), const(t, e.args[0].type.width))
-
-
-def _map(a: Interval, f: Callable[[Expr], Expr]) -> Interval:
-    return Interval(None if a.min is None else f(a.min), None if a.max is None else f(a.max))
 
 
 RULES: Final[dict[str, Callable[[Any, Call], Interval | None]]] = {

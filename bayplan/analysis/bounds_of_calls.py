@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from bayplan.analysis import bounds_of_bits
+from bayplan.analysis.ends import bounds_of_type, map_ends, simplified
 from bayplan.analysis.interval import Interval
 from bayplan.analysis.simplify import simplify
 from bayplan.ir import build
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 def bounds_of_call(bounder: Bounder, e: Call) -> Interval:
     """The interval of a call."""
-    from bayplan.analysis.bounder import bounds_of_type
-
     if e.kind is CallKind.FUNC or e.kind is CallKind.IMAGE:
         found = bounder.func_bounds.get((e.name, e.value_index))
         return bounds_of_type(e.type) if found is None else found
@@ -53,7 +52,7 @@ def _promise(bounder: Bounder, e: Call) -> Interval:
         least = value.min if least is None else build.maximum(value.min, least)
     if value.max is not None:
         greatest = value.max if greatest is None else build.minimum(value.max, greatest)
-    return _simplified(least, greatest)
+    return simplified(least, greatest)
 
 
 def _if_then_else(bounder: Bounder, e: Call) -> Interval:
@@ -102,11 +101,11 @@ def _rising(bounder: Bounder, e: Call) -> Interval | None:
     t = e.type.element_of()
     if a.min is None and a.max is None:
         return Interval(const(t, 0), None) if e.name in ("sqrt", "exp") else None
-    return _map(a, lambda v: Call(t, e.name, (v,), e.kind))
+    return map_ends(a, lambda v: Call(t, e.name, (v,), e.kind))
 
 
 def _rounding(bounder: Bounder, e: Call) -> Interval | None:
-    return _map(bounder(e.args[0]), lambda v: _rounded(e, v))
+    return map_ends(bounder(e.args[0]), lambda v: _rounded(e, v))
 
 
 def _rounded(e: Call, v: Expr) -> Expr:
@@ -146,16 +145,6 @@ def _widening(bounder: Bounder, e: Call) -> Interval | None:
     else:
         ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
     return Interval(const(t, min(ends)), const(t, max(ends)))
-
-
-def _map(a: Interval, f: Callable[[Expr], Expr]) -> Interval:
-    return Interval(None if a.min is None else f(a.min), None if a.max is None else f(a.max))
-
-
-def _simplified(low: Expr | None, high: Expr | None) -> Interval:
-    return Interval(
-        None if low is None else simplify(low), None if high is None else simplify(high)
-    )
 
 
 _CALLS: Final[dict[str, Callable[[Any, Call], Interval | None]]] = {
