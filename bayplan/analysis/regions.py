@@ -15,7 +15,7 @@ from bayplan.analysis.purity import is_pure
 from bayplan.analysis.simplify import can_prove, simplify
 from bayplan.analysis.solve import solve_for_outer_interval
 from bayplan.ir import build
-from bayplan.ir.exprs import Call, CallKind, Expr, Let, Mul, Variable
+from bayplan.ir.exprs import Call, CallKind, Expr, Let, Variable
 from bayplan.ir.stmts import AssertStmt, Evaluate, For, IfThenElse, LetStmt, Provide
 from bayplan.ir.walk import Substitute, free_variables, substitute
 
@@ -256,7 +256,7 @@ class Regions:
         self._add_moving(s.name, first, last)
         scope = {s.name: Interval(low, high)}
         extent = self._plain(s.extent)
-        if build.is_zero(first) and type(extent) is Mul:
+        if build.is_zero(first) and not build.is_const(extent):
             self.fused = FusedLoops(self.fused)
             self.fused.add(s.name, extent)
             for part, greatest in self.fused.last.items():

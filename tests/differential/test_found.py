@@ -365,3 +365,23 @@ def test_a_window_over_iterations_that_a_predicate_leaves_out(tail: str) -> None
     f2.update(0).split(x, xo, xi, 2, getattr(hl.TailStrategy, tail)).reorder(xi, xo, r.x)
     f1.store_root().compute_at(f2, r.x)
     _check(f3, [7])
+
+
+@pytest.mark.parametrize(
+    ("last", "heights"),
+    [(1, [2]), (3, [4]), (2, [3, 2])],
+)
+def test_a_fused_loop_over_a_width_that_is_a_sum(last: int, heights: list[int]) -> None:
+    """No row is needed but those of the loop that was fused."""
+    x, y, z, t, u = hl.vars("x y z t u")
+    image = hl.ImageParam(hl.Int(32), 2, "image")
+    f, g = hl.Func("f"), hl.Func("g")
+    planes = heights[1] if len(heights) > 1 else 1
+    f[x, y, z] = image[x, y] + z
+    g[x] = f[2 * x, last, 0] + f[x / 2 + 2, 0, planes - 1]
+    f.compute_at(g, x).fuse(x, y, t).fuse(t, z, u)
+    g.infer_input_bounds([14])
+    dims = [image.get().dim(i) for i in range(2)]
+    assert [(d.min(), d.extent()) for d in dims] == [(0, 27), (0, heights[0])]
+    image.set(hl.Buffer(np.arange(27 * heights[0], dtype=np.int32).reshape(heights[0], 27)))
+    _check(g, [14])
