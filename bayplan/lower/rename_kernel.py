@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayplan.ir.exprs import Expr, Variable
 from bayplan.ir.stmts import For, Stmt
-from bayplan.ir.walk import Rewriter
+from bayplan.ir.walk import Rewriter, iterate
 from bayplan.lower.context import Lowering
 from bayplan.storage.kernels import title_of
 
@@ -21,26 +21,25 @@ def rename_kernel(node: For, lowering: Lowering) -> For:
     other = title
     while other == title or any(kernel.title == other for kernel in lowering.kernels):
         other = lowering.unique_name(title)
-    result = _Rename(title, other)(node)
+    # What is bound outside, as numbers of threads may be, keeps its name.
+    loops = [n.name for n in iterate(node) if isinstance(n, For) and n.name.startswith(f"{title}.")]
+    result = _Rename({name: other + name.removeprefix(title) for name in loops})(node)
     assert type(result) is For
     return result
 
 
 class _Rename(Rewriter):
-    """Gives loops that are named after a title, over blocks and threads, the names of another."""
+    """Gives loops other names."""
 
-    def __init__(self, old: str, new: str) -> None:
+    def __init__(self, names: dict[str, str]) -> None:
         super().__init__()
-        self.old = f"{old}."
-        self.new = f"{new}."
-
-    def _name(self, name: str) -> str:
-        return self.new + name.removeprefix(self.old) if name.startswith(self.old) else name
+        self.names = names
 
     def rewrite_Variable(self, node: Variable) -> Expr:
-        name = self._name(node.name)
-        return node if name == node.name else Variable(node.type, name)
+        name = self.names.get(node.name)
+        return node if name is None else Variable(node.type, name)
 
     def rewrite_For(self, node: For) -> Stmt:
         low, extent, body = self(node.min), self(node.extent), self(node.body)
-        return For(self._name(node.name), low, extent, node.kind, node.partition, body)
+        name = self.names.get(node.name, node.name)
+        return For(name, low, extent, node.kind, node.partition, body)

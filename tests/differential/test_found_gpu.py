@@ -124,6 +124,25 @@ def _loops_in_a_row() -> tuple[hl.Func, list[int]]:
     return g, [19, 10]
 
 
+def _numbers_of_threads_in_pieces_of_a_host_loop() -> tuple[hl.Func, list[int]]:
+    """Each piece has the kernel, and what its threads are counted by is bound around it."""
+    x, y, b, t = hl.vars("x y b t")
+    data = _input(np.arange(209 * 147, dtype=np.int32).reshape(147, 209) % 19, hl.Int(32))
+    f0, f3, f4, f5 = hl.Func("f0"), hl.Func("f3"), hl.Func("f4"), hl.Func("f5")
+    f0[x, y] = data[x + 95, y + 68]
+    edge = hl.BoundaryConditions.constant_exterior(f0, 1, [(0, 3), (0, 6)])
+    f3[x, y] = edge[hl.clamp(edge[x, y], 3, 12), y - 2] + edge[x, y]
+    f4[x, y] = f3[x, y] * 2
+    f5[x, y] = f4[x, y] + 1
+    f5.parallel(y)
+    f4.compute_at(f5, x).split(y, b, t, 4, hl.TailStrategy.RoundUp).reorder(x, t, b)
+    f4.gpu_blocks(b).gpu_threads(t).store_in(hl.MemoryType.Heap)
+    f3.compute_at(f4, t)
+    edge.compute_at(f4, b).gpu_threads(x, y)
+    f0.compute_root()
+    return f5, [12, 7]
+
+
 PROGRAMS: list[Build] = [
     _rows_that_a_formula_decides_about,
     _rows_that_floats_decide_about,
@@ -132,6 +151,7 @@ PROGRAMS: list[Build] = [
     _one_element_of_a_block,
     _one_thread_behind_a_branch,
     _loops_in_a_row,
+    _numbers_of_threads_in_pieces_of_a_host_loop,
 ]
 
 
