@@ -65,12 +65,11 @@ class Rewriter:
     def rebuild(self, node: Any) -> Any:
         """The node with rewritten children; itself where none changed."""
         children = node.children()
-        if not children:
-            return node
-        rewritten = [self.__call__(child) for child in children]
-        for old, new in zip(children, rewritten, strict=True):
-            if old is not new:
-                return node.with_children(rewritten)
+        for i, child in enumerate(children):
+            new = self.__call__(child)
+            if new is not child:
+                rest = [self.__call__(c) for c in children[i + 1 :]]
+                return node.with_children([*children[:i], new, *rest])
         return node
 
     def forget(self) -> None:

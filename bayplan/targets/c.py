@@ -148,6 +148,9 @@ def find_live(body: S.Stmt, sizes_of_aliases: bool = False) -> set[str]:
     roots: list[Node] = [body]
     live: set[str] = set()
     seen: set[Node] = set()
+    # Of aliases, unless they are one side's memory of a temporary that has the other's too.
+    sizes: dict[str, list[Node]] = {}
+    both: set[str] = set()
     while roots:
         node = roots.pop()
         if node in seen:
@@ -162,12 +165,18 @@ def find_live(body: S.Stmt, sizes_of_aliases: bool = False) -> set[str]:
                 values.setdefault(node.name, []).append(node.value)
             roots.append(node.body)
             continue
-        alias = cls is S.Allocate and node.address is not None  # type: ignore[attr-defined]
-        sized = sizes_of_aliases or (alias and node.name.endswith(ON_DEVICE))  # type: ignore[attr-defined]
-        if alias and not sized:
-            # Its own extents say how large it is, but nothing is computed from them.
-            roots += [node.address, node.body]  # type: ignore[attr-defined]
-            continue
+        if cls is S.Allocate:
+            assert isinstance(node, S.Allocate)
+            owner = node.name.removesuffix(ON_DEVICE)
+            if owner != node.name:
+                # The record of a temporary of both sides has its size.
+                both.add(owner)
+                roots += sizes.pop(owner, [])
+            elif node.address is not None and not sizes_of_aliases and owner not in both:
+                # Its own extents say how large it is, but nothing is computed from them.
+                sizes.setdefault(owner, []).extend([*node.extents, node.condition])
+                roots += [node.address, node.body]
+                continue
         if cls is E.Variable:
             name = node.name  # type: ignore[attr-defined]
             if name not in live:

@@ -23,8 +23,6 @@ class GpuScheduler(Scheduler):
 
     ROOT, AT = 1, 7
 
-    # What each loop that was mapped to a grid is: BLOCK or THREAD.
-    grid: dict[Level, str]
     # Block loops in which nothing can be computed, as another block loop is right inside.
     outer_blocks: set[Level]
     # Where the inside of each loop is, in the definitions of its Func that have it.
@@ -34,12 +32,14 @@ class GpuScheduler(Scheduler):
 
     def draw(self) -> None:
         """Draws the schedule of every Func that is used, into the program."""
-        self.grid, self.outer_blocks, self.kinds = {}, set(), {}
+        self.outer_blocks, self.kinds = set(), {}
         super().draw()
 
     def _place(self, stage: Stage) -> str:
         """Whether a stage's loops stand on the host, in a block or in a thread."""
-        kinds = [self.grid[level] for level in self.paths[stage] if level in self.grid]
+        path = self.paths[stage]
+        # A loop that is around in one definition of the consumer need not be in another.
+        kinds = self.kinds.get(path[-1], {HOST}) if path else {HOST}
         return THREAD if THREAD in kinds else BLOCK if BLOCK in kinds else HOST
 
     def _is_closed(self, level: Level) -> bool:
@@ -101,8 +101,6 @@ class GpuScheduler(Scheduler):
             if nest.definition == 0 or not nest.loops:
                 self.single = True
                 self._emit(nest, "gpu_single_thread()")
-                for loop in nest.loops:
-                    self.grid[nest.stage.name, loop.name] = THREAD
                 if nest.loops:
                     # Storage in the kernel is in its outermost loop at the most.
                     self.parallel_levels.add((nest.stage.name, nest.loops[-1].name))
@@ -158,9 +156,7 @@ class GpuScheduler(Scheduler):
     def _mark(self, nest: Nest, loops: list[Loop], kind: str) -> None:
         for loop in loops:
             loop.kind = kind
-            level = (nest.stage.name, loop.name)
-            self.grid[level] = kind
-            self.parallel_levels.add(level)
+            self.parallel_levels.add((nest.stage.name, loop.name))
 
     def _make_threads(self, nest: Nest) -> None:
         """Threads for the loops of a stage that is computed in a block."""

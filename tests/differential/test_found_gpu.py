@@ -143,6 +143,23 @@ def _numbers_of_threads_in_pieces_of_a_host_loop() -> tuple[hl.Func, list[int]]:
     return f5, [12, 7]
 
 
+def _both_sides_of_a_size_that_moves() -> tuple[hl.Func, list[int]]:
+    """The device's memory is as large as it gets in the loop, the host's in an arena inside."""
+    x, y, b, t = hl.vars("x y b t")
+    data = _input(np.arange(40 * 40, dtype=np.int32).reshape(40, 40) % 29, hl.Int(32))
+    other, both, f = hl.Func("other"), hl.Func("both"), hl.Func("f")
+    other[x, y] = data[x, y] * 2
+    both[x, y] = data[x, y + 5]
+    both[x, hl.clamp(hl.i32(hl.i16(2) + hl.i16(-5)), 1, 7)] += 3
+    both[x, hl.clamp(data[x, 0] ^ -2, 0, 4)] += 5
+    f[x, y] = both[x % 4, y / 2 + 1] + other[x / 2 + 2, y + 1]
+    both.store_at(f, y).compute_at(f, x)
+    both.update(0).split(x, b, t, 2).gpu_blocks(b)
+    both.update(1).unscheduled()
+    other.compute_at(f, y)
+    return f, [12, 9]
+
+
 PROGRAMS: list[Build] = [
     _rows_that_a_formula_decides_about,
     _rows_that_floats_decide_about,
@@ -152,6 +169,7 @@ PROGRAMS: list[Build] = [
     _one_thread_behind_a_branch,
     _loops_in_a_row,
     _numbers_of_threads_in_pieces_of_a_host_loop,
+    _both_sides_of_a_size_that_moves,
 ]
 
 
