@@ -50,7 +50,7 @@ class GpuScheduler(Scheduler):
     def _transform(self, nest: Nest) -> None:
         self.single = False
         self._map(nest)
-        place = THREAD if self.single else HOST
+        place = THREAD if self.single else self._place(nest.stage)
         for loop in reversed(nest.loops):
             place = loop.kind if loop.kind in (BLOCK, THREAD) else place
             self.kinds.setdefault((nest.stage.name, loop.name), set()).add(place)
