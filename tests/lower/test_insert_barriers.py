@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from bayplan.ir.build import lt, mod, var
@@ -24,18 +26,14 @@ from tests.storage.kernels import (
     load,
     serial,
     shared,
+    stage_of,
     store,
     threads,
 )
 
 TURNED = 63 - X
 I = var("i")
-
-
-def stage(target: str, *sources: str) -> Stmt:
-    """Each thread needs of the sources what another thread made."""
-    value = sum([load(s, TURNED) for s in sources[1:]], load(sources[0], TURNED))
-    return threads(store(target, X, value), 64)
+stage = partial(stage_of, 64)
 
 
 def own(target: str, source: str) -> Stmt:

@@ -37,6 +37,17 @@ def threads(body: Stmt, *extents: int | Expr, kind: ForKind = ForKind.GPUThread)
     return body
 
 
+def stage_of(n: int, target: str, *sources: str, index: Expr | None = None) -> Stmt:
+    """A stretch of `n` threads, each of which needs what another one made of the sources.
+
+    Args:
+        index: where it reads; from the other end when not said.
+    """
+    at = n - 1 - X if index is None else index
+    value = sum([load(s, at) for s in sources[1:]], load(sources[0], at))
+    return threads(store(target, X, value), n)
+
+
 def serial(name: str, extent: int | Expr, body: Stmt, low: int | Expr = 0) -> For:
     """A loop that all threads go through together, or one in a stretch."""
     return For(name, integer(low), integer(extent), ForKind.Serial, Partition.Auto, body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from tests.storage.kernels import (
     load,
     serial,
     shared,
+    stage_of,
     store,
     threads,
     when,
@@ -43,11 +45,7 @@ from tests.storage.run_kernels import run_kernel
 N = 16
 TURNED = N - 1 - X
 I, J = var("i"), var("j")
-
-
-def stage(target: str, *sources: str, index: Expr = TURNED) -> Stmt:
-    value = sum([load(s, index) for s in sources[1:]], load(sources[0], index))
-    return threads(store(target, X, value), N)
+stage = partial(stage_of, N)
 
 
 def own(target: str, source: str) -> Stmt:
