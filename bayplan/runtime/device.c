@@ -261,6 +261,7 @@ bp_rt_device *bp_new_device(const bp_driver *driver, void *state, const char *ap
     d->base.synchronize = device_synchronize;
     d->base.to_device = bp_buffer_to_device;
     d->base.to_host = bp_buffer_to_host;
+    d->base.forget = bp_buffer_forget;
     d->driver = driver;
     d->process = getpid();
     d->state = state;

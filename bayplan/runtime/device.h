@@ -80,6 +80,7 @@ int32_t bp_is_lost(const bp_rt_device *d, const char **why);
 /* device_buffers.c */
 int32_t bp_buffer_to_device(bp_device *d, bp_buffer *buffer, const char **why);
 int32_t bp_buffer_to_host(bp_device *d, bp_buffer *buffer, const char **why);
+void bp_buffer_forget(bp_device *d, bp_buffer *buffer);
 
 /* A text that grows; NULL where there was no memory. */
 typedef struct bp_text {

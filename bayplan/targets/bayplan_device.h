@@ -86,6 +86,7 @@ struct bp_device {
     /* Buffers: make a twin if there is none and bring what is newer on the other side. */
     int32_t (*to_device)(bp_device *d, bp_buffer *buffer, const char **why);
     int32_t (*to_host)(bp_device *d, bp_buffer *buffer, const char **why);
+    void (*forget)(bp_device *d, bp_buffer *buffer); /* gives the memory of the twin back */
 };
 
 #ifdef __cplusplus

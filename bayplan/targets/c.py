@@ -11,7 +11,7 @@ from bayplan.ir.errors import ErrorSite, OutOfDeviceMemory, OutOfMemory, Workspa
 from bayplan.ir.node import Node
 from bayplan.storage.kernels import ON_DEVICE
 from bayplan.targets.c_callee import add_callee, entry_name
-from bayplan.targets.c_device import device_part, device_sites, uses_device
+from bayplan.targets.c_device import device_part, device_sites, has_device, uses_device
 from bayplan.targets.c_entry import write_entry
 from bayplan.targets.c_extern import FROM_TABLE, check_names, extern_text
 from bayplan.targets.c_metadata import write_metadata
@@ -96,6 +96,7 @@ class Emission:
             self.name = entry_name(unit, program.name)
         self.register_bytes = register_bytes
         self.unit = Unit(self.name, register_bytes) if unit is None else unit
+        self.unit.may_have_device = has_device(program.target)
         self.sites: list[ErrorSite] = self.unit.sites
         self.source = ""
         self.device_source = ""

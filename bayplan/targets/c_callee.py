@@ -107,9 +107,9 @@ def give_bytes(w: Writer, e: E.Call) -> Text:
 
 
 def call_callee(w: Writer, extern: Any, args: list[str], workspace: str, size: str) -> None:
-    """The call of a callee; its errors are noted in the context already."""
+    """Sets the status to that of a callee, which has noted its errors in the context."""
     call = f"{callee_name(w.unit, extern.lowered)}_body"
-    _end_if_failed(w, f"{call}({', '.join(['ctx', *args, workspace, size, 'NULL'])})")
+    w.line(f"status = {call}({', '.join(['ctx', *args, workspace, size, 'NULL'])});")
 
 
 def _end_if_failed(w: Writer, call: str) -> None:

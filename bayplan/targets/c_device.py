@@ -8,7 +8,7 @@ that of it (see prelude_device.c).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bayplan.ir import exprs as E
 from bayplan.ir import stmts as S
@@ -20,6 +20,7 @@ from bayplan.ir.errors import (
     OutOfDeviceMemory,
 )
 from bayplan.ir.walk import iterate
+from bayplan.language.target_names import DeviceAPI
 from bayplan.storage.kernels import ON_DEVICE
 from bayplan.targets.c_text import ATOM, Text, string_literal
 from bayplan.targets.c_writer import Binding, Lines
@@ -160,17 +161,32 @@ def device_call(w: Writer, e: E.Call) -> Text:
     way = "in" if e.name == "device_copy_in" else "out"
     what, record = ("home", home) if home is not None else ("buffer", buffer)
     assert record is not None
-    w.line(f"status = bp_{what}_{way}(ctx, {record.text}, {_copy_site(w, name, home is None)});")
+    site = _copy_site(w, f"{'buffer' if home is None else 'temporary'} {name}")
+    w.line(f"status = bp_{what}_{way}(ctx, {record.text}, {site});")
     w.leave_if_failed()
     return "0", ATOM
 
 
-def _copy_site(w: Writer, name: str, is_buffer: bool) -> int:
+def bring_back(w: Writer, name: str, buffers: str, count: int, status: str) -> None:
+    """Sets the status behind the call of a function that was given buffers made for it.
+
+    Args:
+        w: writes the function.
+        name: of the Func that the call computes.
+        buffers: the array of them.
+        count: their number.
+        status: that of the call.
+    """
+    w.unit.need_device = True
+    site = _copy_site(w, f"buffers of the call for {name}")
+    w.line(f"status = bp_buffers_back(ctx, {buffers}, {count}, {status}, {site});")
+
+
+def _copy_site(w: Writer, title: str) -> int:
     """The first of the two sites of a copy."""
-    key = ("device", name)
+    key = ("device", title)
     found = w.unit.requirements.get(key)
     if found is None:
-        title = f"{'buffer' if is_buffer else 'temporary'} {name}"
         found = ErrorSite(OutOfDeviceMemory, f"no device memory for {title}: {{0}}")
         w.unit.requirements[key] = found
         w.unit.site(found)
@@ -210,6 +226,12 @@ def api_of(emission: Emission) -> str:
 
     target = emission.program.target
     return "emulated" if getattr(target, "is_emulated", False) else find_language(target).name
+
+
+def has_device(target: Any) -> bool:
+    """Whether programs for a target may touch a device."""
+    device_api = getattr(target, "device_api", None)
+    return device_api is not None and device_api() is not DeviceAPI.None_
 
 
 def uses_device(emission: Emission) -> bool:

@@ -10,6 +10,7 @@ from bayplan.ir import exprs as E
 from bayplan.ir.errors import DefinitionError, ErrorSite, ExternError, InternalError
 from bayplan.ir.types import Type
 from bayplan.targets.c_callee import call_callee, callee_lines, give_bytes, largest_over
+from bayplan.targets.c_device import bring_back
 from bayplan.targets.c_names import scalar_type
 from bayplan.targets.c_text import ATOM, UNARY, Text, wrap
 
@@ -122,41 +123,60 @@ def _type_text(t: Type) -> str:
     return f"{{{_CODES[t.kind]}, {t.width}, 1}}"
 
 
-def _write_buffers(w: Writer, e: E.Call, stem: str) -> tuple[list[str], list[str], str]:
-    """Declares the buffers of a call.
+class _Passed:
+    """What a function is given.
 
-    Returns:
-        The arguments of the call; the extents of the outputs; the array of all dimensions.
+    Attributes:
+        args: the arguments of the call.
+        extents: of the outputs.
+        dims: the array of all dimensions.
+        buffers: the array of buffers.
+        count: how many they are.
+        written: the numbers of the outputs.
     """
+
+    __slots__ = ("args", "buffers", "count", "dims", "extents", "written")
+
+    def __init__(self, dims: str, buffers: str) -> None:
+        self.args: list[str] = []
+        self.extents: list[str] = []
+        self.dims = dims
+        self.buffers = buffers
+        self.count = 0
+        self.written: list[int] = []
+
+
+def _write_buffers(w: Writer, e: E.Call, stem: str) -> _Passed:
+    """Declares the buffers of a call."""
     dims: list[str] = []
     described: list[tuple[Type, int, str]] = []
-    args: list[str] = []
-    extents: list[str] = []
-    array, buffers = w.fresh(f"{stem}_dims"), w.fresh(f"{stem}_buffers")
+    passed = _Passed(w.fresh(f"{stem}_dims"), w.fresh(f"{stem}_buffers"))
     for argument in e.args:
         if type(argument) is E.Call and argument.name in _BUFFERS:
             element, *fields = argument.args
             texts = [w.scalar(field)[0] for field in fields]
             if argument.name == "written_buffer":
-                extents += texts[1::_FIELDS]
+                passed.extents += texts[1::_FIELDS]
+                passed.written.append(len(described))
             host = "NULL"
             if type(element) is E.Load:
-                host = _first(w, element, array)
-            args.append(f"&{buffers}[{len(described)}]")
+                host = _first(w, element, passed.dims)
+            passed.args.append(f"&{passed.buffers}[{len(described)}]")
             described.append((element.type.element_of(), len(dims), host))
             for d in range(0, len(texts), _FIELDS):
                 dims.append(f"{{{', '.join(texts[d : d + _FIELDS])}, 0}}")
         else:
-            args.append(w.scalar(argument)[0])
-    w.line(f"bp_dim {array}[] = {{{', '.join(dims) or '{0, 0, 0, 0}'}}};")
+            passed.args.append(w.scalar(argument)[0])
+    w.line(f"bp_dim {passed.dims}[] = {{{', '.join(dims) or '{0, 0, 0, 0}'}}};")
     rows = []
     ends = [first for _, first, _ in described[1:]] + [len(dims)]
     for (t, first, host), end in zip(described, ends, strict=True):
         rows.append(
-            f"{{0, NULL, {host}, 0, {_type_text(t)}, {end - first}, {array} + {first}, NULL}}"
+            f"{{0, NULL, {host}, 0, {_type_text(t)}, {end - first}, {passed.dims} + {first}, NULL}}"
         )
-    w.line(f"bp_buffer {buffers}[] = {{{', '.join(rows)}}};")
-    return args, extents, array
+    w.line(f"bp_buffer {passed.buffers}[] = {{{', '.join(rows)}}};")
+    passed.count = len(rows)
+    return passed
 
 
 def _first(w: Writer, element: E.Load, other: str) -> str:
@@ -170,22 +190,45 @@ def _first(w: Writer, element: E.Load, other: str) -> str:
     return f"bp_first({pointer.text}, {offset}, {other})"
 
 
-def _check(w: Writer, function: ExternFunction, args: list[str], purpose: str, extern: Any) -> None:
-    site_key = ("extern", extern.func, extern.symbol, purpose)
+def _run_function(w: Writer, passed: _Passed, extern: Any) -> str:
+    """Calls a C function; gives the name of its result."""
+    called = f"{_function(w, extern).wrapper}({', '.join(passed.args)})"
+    return w.local("int32_t", called)[0]
+
+
+def _check(w: Writer, result: str, purpose: str, extern: Any) -> None:
+    text = f"returned {{0}} when it {purpose} {extern.func}"
+    _fail_if(w, f"{result} != 0", text, extern, [f"bp_int({result})"])
+
+
+def _fail_if(w: Writer, condition: str, text: str, extern: Any, args: list[str]) -> None:
+    """An error of an external function."""
+    site_key = ("extern", extern.func, extern.symbol, text)
     site = w.unit.requirements.get(site_key)
     if site is None:
-        site = ErrorSite(
-            ExternError,
-            f"the external function {extern.symbol} returned {{0}} when it {purpose} {extern.func}",
-            extern.where,
-        )
-        w.unit.requirements[site_key] = site
-    result = w.local("int32_t", f"{function.wrapper}({', '.join(args)})")[0]
-    w.line(f"if ({result} != 0) {{")
+        message = f"the external function {extern.symbol} {text}"
+        site = w.unit.requirements[site_key] = ErrorSite(ExternError, message, extern.where)
+    w.line(f"if ({condition}) {{")
     w.depth += 1
-    w.fail(site, [f"bp_int({result})"])
+    w.fail(site, args)
     w.depth -= 1
     w.line("}")
+
+
+def _compute(w: Writer, passed: _Passed, extern: Any) -> None:
+    """Calls a C function that computes; its values are on the host behind it."""
+    result = _run_function(w, passed, extern)
+    if w.unit.may_have_device:
+        # Also where it failed, as it may have left memory there.
+        status = f"{result} != 0 ? BP_ERROR : 0"
+        bring_back(w, extern.func, passed.buffers, passed.count, status)
+        _check(w, result, "computed", extern)
+        w.leave_if_failed()
+        return
+    _check(w, result, "computed", extern)
+    flags = " | ".join([f"{passed.buffers}[{i}].flags" for i in passed.written])
+    text = f"left {extern.func} on a device, where programs for this target cannot fetch it"
+    _fail_if(w, f"({flags}) & BP_DEVICE_DIRTY", text, extern, [])
 
 
 def _call_extern(w: Writer, e: E.Call) -> Text:
@@ -193,16 +236,20 @@ def _call_extern(w: Writer, e: E.Call) -> Text:
     passed = [a for a in e.args if not _is_dropped(a)]
     count = len(extern.parameters)
     call = E.Call(e.type, e.name, tuple(passed[:count]), e.kind, extern)
-    args, extents, array = _write_buffers(w, call, extern.func)
-    conditions = [f"{extent} > 0" for extent in dict.fromkeys(extents) if not _positive(extent)]
+    given = _write_buffers(w, call, extern.func)
+    extents = dict.fromkeys(given.extents)
+    conditions = [f"{extent} > 0" for extent in extents if not _positive(extent)]
     if conditions:
         # Nothing to compute is no call.
         w.line(f"if ({' && '.join(conditions)}) {{")
         w.depth += 1
     if extern.lowered is None:
-        _check(w, _function(w, extern), args, "computed", extern)
+        _compute(w, given, extern)
     else:
-        call_callee(w, extern, args, *_workspace(w, passed, array))
+        call_callee(w, extern, given.args, *_workspace(w, passed, given.dims))
+        if w.unit.may_have_device:
+            bring_back(w, extern.func, given.buffers, given.count, "status")
+        w.leave_if_failed()
     if conditions:
         w.depth -= 1
         w.line("}")
@@ -231,12 +278,13 @@ def _is_dropped(argument: E.Expr) -> bool:
 
 def _query_extern(w: Writer, e: E.Call) -> Text:
     extern = e.target
-    args, _, array = _write_buffers(w, e, f"{extern.func}_query")
+    given = _write_buffers(w, e, f"{extern.func}_query")
     if extern.lowered is None:
-        _check(w, _function(w, extern), args, "was asked for the regions of", extern)
+        _check(w, _run_function(w, given, extern), "was asked for the regions of", extern)
     else:
-        call_callee(w, extern, args, "NULL", "0")
-    return array, ATOM
+        call_callee(w, extern, given.args, "NULL", "0")
+        w.leave_if_failed()
+    return given.dims, ATOM
 
 
 def _query_result(w: Writer, e: E.Call) -> Text:

@@ -91,6 +91,7 @@ class Unit:
         self.used_names: set[str] = {name}
         self.requirements: dict[Any, ErrorSite] = {}
         self.need_overlap = False
+        self.may_have_device = False  # the target has one
         self.need_device = False  # buffers may be newer on a device
         # The kernels' own text (targets.kernels), where the program has kernels.
         self.device: Unit | None = None

@@ -67,6 +67,20 @@ __attribute__((unused)) static void bp_buffer_written(bp_buffer *b, int32_t by, 
     __atomic_and_fetch(&b->flags, ~(uint64_t)(other | BP_NO_VALUES), __ATOMIC_ACQ_REL);
 }
 
+/* Buffers that were made for the call of a function: what it left on a device comes home, and the memory
+ * there is given back, also where the call failed. */
+__attribute__((unused)) static int32_t bp_buffers_back(bp_context *ctx, bp_buffer *buffers,
+                                                       int32_t count, int32_t status, int32_t site) {
+    for (int32_t i = 0; i < count; i++) {
+        bp_buffer *const b = &buffers[i];
+        bp_device *const d = (bp_device *)(uintptr_t)b->device_interface;
+        if (!b->device || !d) continue;
+        if (status >= 0) status = bp_buffer_out(ctx, b, site);
+        d->forget(d, b);
+    }
+    return status;
+}
+
 /* The twin of the element at the minimum of every dimension. */
 __attribute__((unused)) static bp_device_pointer bp_buffer_twin(const bp_buffer *b) {
     const bp_device_pointer none = {0, 0, NULL, NULL};
