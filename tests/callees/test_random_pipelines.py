@@ -15,9 +15,11 @@ from bayplan import driver
 class _Builder:
     """Makes a program from a seed, in one piece or with calls."""
 
-    def __init__(self, seed: int, calls: bool) -> None:
+    def __init__(self, seed: int, calls: bool, kernels: bool = False) -> None:
         self.rng = random.Random(seed)
         self.calls = calls
+        # Which stages are kernels, drawn apart so that the program stays the same.
+        self.kernels = random.Random(seed) if kernels else None
         self.x, self.y = hl.Var("x"), hl.Var("y")
 
     def chain(self, source: Any) -> hl.Func:
@@ -36,10 +38,20 @@ class _Builder:
             choice = rng.random()
             if self.calls and choice < 0.8:
                 f.compute_root()
-                if 0.5 < choice < 0.7:
+                if self.kernels is not None and self.kernels.random() < 0.6:
+                    self.tile(f)
+                elif 0.5 < choice < 0.7:
                     f.parallel(y)
             source = f
         return source  # type: ignore[no-any-return]
+
+    def tile(self, f: hl.Func) -> None:
+        """Makes a kernel of each definition."""
+        xi, yi = hl.vars("xi yi")
+        tail = hl.TailStrategy.GuardWithIf
+        f.gpu_tile(self.x, self.y, xi, yi, 8, 4, tail)
+        if f.num_update_definitions():
+            f.update(0).gpu_tile(self.x, self.y, xi, yi, 4, 4, tail)
 
     def part(self, source: Any, depth: int) -> hl.Func:
         """A chain, perhaps followed by another part; a callee where there are calls."""
@@ -88,3 +100,11 @@ def test_cut_into_callees(seed: int) -> None:
     counts = driver.context().counts
     assert counts.allocations == 1
     assert program.storage([17, 13]).required_bytes == counts.peak_bytes
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cut_into_callees_with_kernels(seed: int) -> None:
+    expected = np.array(_Builder(seed, False).program().realize([17, 13]))
+    program = _Builder(seed, True, kernels=True).program()
+    found = program.realize([17, 13], hl.Target("host-cuda-emulated"))
+    np.testing.assert_array_equal(np.array(found), expected)
