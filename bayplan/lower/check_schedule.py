@@ -259,28 +259,32 @@ def _invalid_location(
     schedule = function.schedule
     lines = list(races)
     lines.append(f"{function.name} cannot be computed there:")
-    lines.append("  " + _as_source(function.name, schedule.store_level, schedule.compute_level))
+    levels = schedule.hoist_storage_level, schedule.store_level, schedule.compute_level
+    lines.append("  " + _as_source(function.name, *levels))
     lines.append("It could be computed at:")
     for site in sites:
-        lines.append("  " + _as_source(function.name, site.level, site.level))
+        lines.append("  " + _as_source(function.name, site.level, site.level, site.level))
     lines.append(f"These loops use {function.name}:")
     lines.extend(_UsesAsText(function.name, calls).of(stmt))
     return "\n".join(lines)
 
 
-def _as_source(name: str, store: LoopLevel, compute: LoopLevel) -> str:
+def _as_source(name: str, hoist: LoopLevel, store: LoopLevel, compute: LoopLevel) -> str:
     text = name
     if compute.is_inlined():
         return f"{name}.compute_inline()"
+    if hoist != store:
+        text += _directive("hoist_storage", "", hoist)
     if store != compute:
-        text += ".store_root()" if store.is_root() else f".store_at{_level_args(store)}"
-    text += ".compute_root()" if compute.is_root() else f".compute_at{_level_args(compute)}"
-    return text
+        text += _directive("store", "_at", store)
+    return text + _directive("compute", "_at", compute)
 
 
-def _level_args(level: LoopLevel) -> str:
+def _directive(verb: str, at: str, level: LoopLevel) -> str:
+    if level.is_root():
+        return f".{verb}_root()"
     loop = "Var.outermost()" if level.var == OUTERMOST else level.var
-    return f"({level.func}, {loop})"
+    return f".{verb}{at}({level.func}, {loop})"
 
 
 class _UsesAsText:

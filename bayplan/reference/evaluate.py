@@ -33,6 +33,10 @@ def evaluate(func: Any, mins: Sequence[int], extents: Sequence[int]) -> Any:
 
     function = func if isinstance(func, Function) else func.function()
     box = [(m, m + e - 1) for m, e in zip(mins, extents, strict=True)]
+    if 0 in extents:
+        # Nothing is computed, so nothing is needed of anything.
+        values = [np.zeros(extents[::-1], dtype_of(t)) for t in function.output_types]
+        return values[0] if len(values) == 1 else tuple(values)
     with np.errstate(all="ignore"):
         regions = Regions()
         regions.require(function, box)

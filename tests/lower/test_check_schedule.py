@@ -133,3 +133,13 @@ def test_an_update_left_unscheduled_is_a_warning() -> None:
         schedule(lowering)
     assert len(lowering.warnings) == 1
     assert f"update(0) of {f.name()} has no schedule" in lowering.warnings[0]
+
+
+def test_storage_that_threads_would_share_is_named_as_it_was_asked_for() -> None:
+    f, g, x, y = producer_and_consumer()
+    xi, yi = hl.vars("xi yi")
+    g.gpu_tile(x, y, xi, yi, 8, 4)
+    f.hoist_storage(g, y).compute_at(g, x)
+    lines = str(refused(g)).splitlines()
+    asked = f"  {f.name()}.hoist_storage({g.name()}, y).compute_at({g.name()}, x)"
+    assert asked in lines and f"  {f.name()}.compute_at({g.name()}, x)" in lines

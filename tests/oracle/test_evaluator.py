@@ -54,6 +54,18 @@ def test_the_first_variable_of_a_domain_runs_fastest() -> None:
     assert evaluate(f, [], [])[()] == 123456
 
 
+def test_a_region_without_points_needs_nothing() -> None:
+    x, y = hl.vars("x y")
+    image = hl.ImageParam(hl.UInt(8), 2)
+    f, g = hl.Func("f"), hl.Func("g")
+    f[x, y] = (image[x, y], hl.f32(x))
+    g[x, y] = f[x + 1, y][1]
+    first, second = evaluate(f, [0, 0], [0, 3])
+    assert (first.shape, first.dtype) == ((3, 0), np.uint8)
+    assert (second.shape, second.dtype) == ((3, 0), np.float32)
+    assert evaluate(g, [1, 1], [2, 0]).shape == (0, 2)
+
+
 def test_where_leaves_points_out() -> None:
     x = hl.Var("x")
     f = hl.Func("f")
