@@ -59,8 +59,6 @@ def storage(
     origins = {
         name: (origin.func, origin.where) for name, origin in compiled.program.origins.items()
     }
-    for function in functions:
-        origins.setdefault(function.name, (function.name, function.where))
     assert compiled.program.plan is not None
     return make_report(
         compiled.program.name,

@@ -218,19 +218,29 @@ class ErrorSite:
         error_class: the class of the exception it becomes.
         template: the message, with {0}, {1}, ... for the arguments.
         where: the user's line it belongs to.
+        hint: what to do; "" for nothing.
     """
 
-    __slots__ = ("error_class", "template", "where")
+    __slots__ = ("error_class", "hint", "template", "where")
 
     def __init__(
-        self, error_class: type[BayplanError], template: str, where: SourceLine | None = None
+        self,
+        error_class: type[BayplanError],
+        template: str,
+        where: SourceLine | None = None,
+        hint: str = "",
     ) -> None:
         self.error_class = error_class
         self.template = template
         self.where = where
+        self.hint = hint
 
     def error(self, args: tuple[object, ...], hint: str = "") -> BayplanError:
-        """The exception for the arguments that the runtime reported."""
-        error = self.error_class(self.template.format(*args), self.where, hint)
+        """The exception for the arguments that the runtime reported.
+
+        Args:
+            hint: one that only this call knows; without it the site's.
+        """
+        error = self.error_class(self.template.format(*args), self.where, hint or self.hint)
         error.numbers = args
         return error

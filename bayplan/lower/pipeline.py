@@ -320,8 +320,8 @@ class _Run:
 
 
 def _find_origins(stmt: Stmt, lowering: Lowering) -> dict[str, Origin]:
-    """The Func and the user's line of each temporary."""
-    origins: dict[str, Origin] = {}
+    """The Func and the user's line of each temporary and output."""
+    origins = {name: Origin(name, lowering.where(name)) for name in lowering.outputs}
     for node in iterate(stmt):
         if type(node) is Allocate:
             func = func_of_storage(node.name, lowering)

@@ -266,8 +266,11 @@ def _site_table(sites: list[ErrorSite]) -> str:
         file = string_literal(where.file) if where is not None else '""'
         line = where.line if where is not None else 0
         result = _RESULTS.get(site.error_class, "BP_ERROR")
+        # Braces in a hint are not places for arguments.
+        hint = site.hint.replace("{", "(").replace("}", ")")
+        text = f"{site.template}\n  hint: {hint}" if hint else site.template
         rows.append(
-            f"    {{{string_literal(site.error_class.code)}, {string_literal(site.template)},\n"
+            f"    {{{string_literal(site.error_class.code)}, {string_literal(text)},\n"
             f"     {file}, {line}, {result}}},"
         )
     table = "\n".join(rows)

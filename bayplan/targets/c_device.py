@@ -245,8 +245,7 @@ def device_sites(emission: Emission) -> None:
     key = ("device", "")
     if key not in unit.requirements:
         api = api_of(emission)
-        hint = f"\n  hint: {_HINTS[api]}" if _HINTS[api] else ""
-        site = ErrorSite(NoDevice, f"{{0}}{hint}")
+        site = ErrorSite(NoDevice, "{0}", hint=_HINTS[api])
         unit.requirements[key] = site
         unit.site(site)
 

@@ -279,3 +279,14 @@ def test_in_place() -> None:
         image.set(buffer)
         f.realize(buffer, hl.Target(target))
         np.testing.assert_array_equal(array, np.arange(180).reshape(9, 20) * 3 + 1)
+
+
+@pytest.mark.parametrize("what", [lambda x: hl.print(x), lambda x: hl.require(x < 100, x, "far")])
+def test_what_a_kernel_cannot_do_names_the_line_of_its_func(what: Callable[[Any], Any]) -> None:
+    x, xi = hl.vars("x xi")
+    f = hl.Func("f")
+    f[x] = what(x + 1)
+    f.gpu_tile(x, xi, 8)
+    with pytest.raises(hl.ScheduleError, match="which a kernel cannot do") as error:
+        f.realize([20], hl.Target("host-cuda-emulated"))
+    assert error.value.where == f.function().where

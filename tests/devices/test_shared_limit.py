@@ -24,6 +24,7 @@ def test_refused_before_the_launch_without_opt_in() -> None:
         error = refused(lambda: tile(128).realize([128, 128], EMULATED), DeviceLimitError)
     assert error.numbers == (65536, STATIC)
     assert "tile" in error.message and "65536" in error.message
+    assert "store_in(hl.MemoryType.Heap)" in error.hint
     assert device.launches() == [] and device.memory().used == 0
     with device:
         result = tile(64).realize([128, 128], EMULATED).numpy_view()
