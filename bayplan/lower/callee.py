@@ -24,7 +24,8 @@ from bayplan.ir.stmts import (
 from bayplan.ir.types import INT32, INT64
 from bayplan.ir.walk import Rewriter, free_variables_of_stmt, iterate, substitute
 from bayplan.lower.program import LoweredProgram
-from bayplan.storage.read_plan import WORKERS
+from bayplan.storage.measure import ON_DEVICE, measure
+from bayplan.storage.read_plan import WORKERS, bind_lets, read_arenas
 
 LINE_BYTES: Final = 64
 """Bytes that the size of a callee's workspace is counted in."""
@@ -84,6 +85,36 @@ class Callee:
             known[ASK] = ask
         size = _Sizes(known).give(self.size)
         return min(-(-size // LINE_BYTES), 2**31 - 1)
+
+
+    def device_bytes(self, given: Sequence[Any], workers: int) -> tuple[int, bool]:
+        """What its temporaries take on the device in a call, those of its own callees included.
+
+        Args:
+            given: for each argument (min, extent, stride) of each dimension, or a number.
+            workers: the most tasks of a parallel loop that run at once.
+
+        Returns:
+            The bytes, and whether they are exact.
+
+        Raises:
+            Unknown: they are not known before the call.
+        """
+        plan = self.program.plan
+        assert plan is not None
+        values: dict[str, Number] = {}
+        for argument, value in zip(self.program.arguments, given, strict=True):
+            if not argument.is_buffer():
+                values[argument.name] = value
+                continue
+            for d, fields in enumerate(value):
+                for field, number in zip(("min", "extent", "stride"), fields, strict=True):
+                    values[f"{argument.name}.{field}.{d}"] = number
+        values = bind_lets(plan.lets, values)
+        arenas = [a for a in plan.device_arenas if a.name == plan.device_arena]
+        planned = sum([n.bytes for n in read_arenas(arenas, values, workers).values()])
+        own = measure(self.program.body, values, ON_DEVICE, workers, plan.device_arena)
+        return planned + own.peak_bytes, own.exact
 
 
 def _in_front_of(body: Stmt, arena: str) -> Stmt:

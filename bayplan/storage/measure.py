@@ -9,9 +9,10 @@ one does, both branches of a condition are taken and the result says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Final
 
 from bayplan.analysis.evaluate import Number, Unknown, evaluate
-from bayplan.ir.exprs import Expr
+from bayplan.ir.exprs import Call, Expr
 from bayplan.ir.memory import ForKind, MemoryType
 from bayplan.ir.node import Node
 from bayplan.ir.stmts import (
@@ -33,6 +34,8 @@ from bayplan.storage.read_plan import is_element
 
 HEAP = frozenset([MemoryType.Heap])
 ON_STACK = frozenset([MemoryType.Stack, MemoryType.Register])
+ON_DEVICE = frozenset([MemoryType.GPUGlobal])
+_BUFFERS: Final = ("read_buffer", "written_buffer")
 
 
 def size_bytes(node: Allocate, values: Mapping[str, Number]) -> int:
@@ -89,11 +92,18 @@ class Meter:
     def is_relevant(self, s: Stmt) -> bool:
         found = self.relevant.get(s)
         if found is None:
-            found = isinstance(s, Allocate | Free) or any(
+            found = isinstance(s, Allocate | Free) or self._calls_pipeline(s) or any(
                 self.is_relevant(c) for c in s.children() if isinstance(c, Stmt)
             )
             self.relevant[s] = found
         return found
+
+    def _calls_pipeline(self, s: Stmt) -> bool:
+        """Whether it calls another pipeline, whose temporaries on a device are its own."""
+        if MemoryType.GPUGlobal not in self.kinds or not isinstance(s, Evaluate):
+            return False
+        call = s.value
+        return type(call) is Call and call.name == "call_extern" and call.target.lowered is not None
 
     def walk(self, s: Stmt, times: int) -> None:
         if not self.is_relevant(s):
@@ -115,7 +125,25 @@ class Meter:
         elif isinstance(s, ProducerConsumer | Atomic | Prefetch):
             self.walk(s.body, times)
         elif isinstance(s, Evaluate):
+            self._walk_call(s)
+
+    def _walk_call(self, s: Evaluate) -> None:
+        """A pipeline holds what it has on the device while it runs, on top of the caller's."""
+        call: Any = s.value
+        given: list[Any] = []
+        try:
+            for argument in call.args[: len(call.target.parameters)]:
+                if type(argument) is Call and argument.name in _BUFFERS:
+                    fields = [int(evaluate(field, self.values)) for field in argument.args[1:]]
+                    given.append(list(zip(*[iter(fields)] * 3, strict=True)))
+                else:
+                    given.append(evaluate(argument, self.values))
+            size, exact = call.target.lowered.device_bytes(given, self.workers)
+        except Unknown:
+            self.result.exact = False
             return
+        self.result.exact = self.result.exact and exact
+        self.peak = max(self.peak, self.held + size)
 
     def _walk_let(self, s: LetStmt, times: int) -> None:
         missing = s.name not in self.values
@@ -164,6 +192,8 @@ class Meter:
             tested: list[Expr] = []
             if isinstance(s, Allocate):
                 tested = [*s.extents, s.condition]
+            elif isinstance(s, Evaluate):
+                tested = [s.value]
             elif isinstance(s, IfThenElse):
                 tested = [s.condition]
             elif isinstance(s, For):

@@ -14,7 +14,7 @@ from bayplan.ir.source import SourceLine
 from bayplan.ir.stmts import Stmt
 from bayplan.storage.formula import write_formulas
 from bayplan.storage.kernels import title_of
-from bayplan.storage.measure import HEAP, ON_STACK, measure
+from bayplan.storage.measure import HEAP, ON_DEVICE, ON_STACK, measure
 from bayplan.storage.plan import Arena as PlannedArena
 from bayplan.storage.plan import KindChoice, PlannedTemporary, StoragePlan
 from bayplan.storage.read_plan import (
@@ -31,7 +31,6 @@ from bayplan.storage.report_kernels import make_kernels
 from bayplan.storage.requests import align_up
 
 _WITH_ADDRESS = (MemoryType.Heap, MemoryType.GPUShared, MemoryType.GPUGlobal)
-IN_DEVICE_MEMORY = frozenset([MemoryType.GPUGlobal])
 _NO_BOUND = "no upper bound for "
 
 
@@ -96,7 +95,7 @@ class _Maker:
             self.numbers = read_arenas(plan.arenas[::-1], values, workers)
         except Unknown:
             self.exact = False
-        self.own_on_device = measure(stmt, values, IN_DEVICE_MEMORY, 1, plan.device_arena)
+        self.own_on_device = measure(stmt, values, ON_DEVICE, workers, plan.device_arena)
         self.on_device = self._read_each(plan.device_arenas)
         # Arrays on the stack are no arenas of the report; what shares them is found here.
         stack = read_arenas(plan.stack_arenas, values, workers)
@@ -163,7 +162,7 @@ class _Maker:
             terms=self.formulas.terms,
             workers=self.workers,
             steps=self.plan.steps,
-            exact=self.exact and self.heap.exact and self.stack.exact,
+            exact=self.exact and self.heap.exact and self.stack.exact and self.own_on_device.exact,
         )
 
     def _copies(self, arena: str) -> int:

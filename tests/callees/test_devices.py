@@ -80,10 +80,17 @@ def test_a_pipeline_with_kernels_is_called(
     out.realize(buffer, target)
     found = runtime().devices.find(device)
     before = found.memory().used
+    found.reset_most()
     for _ in range(3):
         out.realize(buffer, target)
     np.testing.assert_array_equal(np.asarray(buffer), want)
     assert found.memory().used == before
+    report = out.storage(EXTENTS, target=target)
+    # How many tasks have a callee's memory at one moment is a matter of luck.
+    assert report.exact is not (wide and caller is _in_tasks)
+    taken = found.memory().most_temporaries
+    assert taken <= report.device_bytes and (taken == report.device_bytes or not report.exact)
+    assert (report.device_bytes > 0) is (wide or caller is _on_device)
 
 
 def test_a_python_function_of_a_program_for_a_device() -> None:

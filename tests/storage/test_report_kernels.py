@@ -295,3 +295,19 @@ def test_the_report_of_the_camera() -> None:
         stage = report[name]
         # What is stored is read behind a barrier.
         assert any(stage.life_begin < step < stage.life_end for step in steps)
+
+
+def test_memory_that_each_task_has_on_the_device() -> None:
+    """As much as all tasks at once would take; how many do is a matter of luck."""
+    x, y, yo, yi, u, v = hl.vars("x y yo yi u v")
+    a, b, d = hl.Func("a"), hl.Func("b"), hl.Func("d")
+    a[x, y] = x * y
+    b[x, y] = a[x, y] + a[x + 1, y]
+    d[x, y] = b[x, y] + 1
+    d.split(y, yo, yi, 8).parallel(yo)
+    for f in (a, b):
+        f.compute_at(d, yo).gpu_tile(x, y, u, v, 8, 4)
+    one, two = [d.storage([64, 64], target=EMULATED, workers=n) for n in (1, 2)]
+    # Rows of 65 and 64 elements, of 8 rows each; both are there while b is made of a.
+    assert one.device_bytes == 4 * 8 * (65 + 64) and two.device_bytes == 2 * one.device_bytes
+    assert one.exact and not two.exact
