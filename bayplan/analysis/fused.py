@@ -7,8 +7,9 @@ and the divisor go together.
 
 from __future__ import annotations
 
+from collections import Counter
 from math import gcd
-from typing import Any, Final
+from typing import Any
 
 from bayplan.analysis.linear import Linear, build_linear, is_index_type, linear_of
 from bayplan.analysis.simplify import simplify
@@ -16,39 +17,26 @@ from bayplan.ir.build import add, const, mul
 from bayplan.ir.exprs import Div, Expr, Mod, Mul, Variable
 from bayplan.ir.walk import Rewriter, free_variables
 
-_MOST_FACTOR: Final = 64
-
 
 class FusedLoops:
-    """The fused loops around a place, and the variables that their two parts get.
+    """The loops around a place that begin at 0, and the variables that parts of them got.
 
     Attributes:
-        extents: of the fused variables, which begin at 0.
-        parts: (class Div or Mod, variable, divisor) -> the variable of the part.
+        extents: of the loops, and of the parts so far, which may have parts again.
         last: the greatest value of each part's variable; the least is 0.
     """
 
-    __slots__ = ("extents", "last", "parts")
+    __slots__ = ("_parts", "extents", "last")
 
     def __init__(self, outer: FusedLoops | None = None) -> None:
-        self.extents: dict[str, Expr] = {}
-        self.parts: dict[tuple[type, str, Expr], Variable] = {}
-        if outer is not None:
-            self.extents.update(outer.extents)
-            self.parts.update(outer.parts)
-        self.last: dict[str, Expr] = {}
+        self.extents: dict[str, Expr] = {} if outer is None else dict(outer.extents)
+        self.last: dict[str, Expr] = {} if outer is None else dict(outer.last)
+        # (class Div or Mod, variable, divisor) -> what it is; None where it is no part.
+        self._parts: dict[tuple[type, str, Expr], Expr | None] = {}
 
     def add(self, name: str, extent: Expr) -> None:
         """Note a loop from 0 over `extent`, which is not constant."""
         self.extents[name] = extent
-        for index, (width, height) in enumerate(_factorings(extent)):
-            self._part(f"{name}.outer{index}", (Div, name, width), height)
-            self._part(f"{name}.inner{index}", (Mod, name, width), width)
-
-    def _part(self, part: str, key: tuple[type, str, Expr], extent: Expr) -> None:
-        self.parts[key] = Variable(extent.type, part)
-        self.last[part] = simplify(add(extent, -1))
-        self.add(part, extent)
 
     def split(self, e: Expr) -> Expr:
         """The expression with the parts' variables in place of quotients and remainders."""
@@ -56,35 +44,58 @@ class FusedLoops:
             return e
         return _Split(self)(e)
 
+    def part(self, cls: type, name: str, width: Expr) -> Expr | None:
+        """What the quotient or remainder of a variable is, if `width` is a factor of its extent."""
+        key = (cls, name, width)
+        if key not in self._parts:
+            self._parts[key] = self._make_part(cls, name, width)
+        return self._parts[key]
 
-def _factorings(extent: Expr) -> list[tuple[Expr, Expr]]:
-    """The ways in which `extent` is a product of two simplified factors, not both constant.
+    def _make_part(self, cls: type, name: str, width: Expr) -> Expr | None:
+        extent = self.extents[name]
+        t = extent.type
+        if width is extent:
+            return Variable(t, name) if cls is Mod else const(t, 0)
+        height = _quotient(extent, width)
+        if height is None:
+            return None
+        # Of one name and kind there is one for each divisor.
+        part = f"{name}.{'outer' if cls is Div else 'inner'}{len(self.last)}"
+        self.extents[part] = height if cls is Div else width
+        self.last[part] = simplify(add(self.extents[part], -1))
+        return Variable(t, part)
 
-    A factor that is a sum has no product left to be seen: 2 (a - b + 1) is 2 a - 2 b + 2.
+
+def _quotient(extent: Expr, width: Expr) -> Expr | None:
+    """What `width` times gives `extent`, found by the factors of both; None for nothing."""
+    if not is_index_type(extent.type) or extent.type is not width.type:
+        return None
+    content, factors = _factors(extent)
+    by, some = _factors(width)
+    if by <= 0 or content % by or some - factors:
+        return None
+    found: Expr = const(extent.type, content // by)
+    for factor in (factors - some).elements():
+        found = mul(factor, found)
+    return simplify(found)
+
+
+def _factors(e: Expr) -> tuple[int, Counter[Expr]]:
+    """The constant factor of an expression, and the others.
+
+    2 (a - b + 1) is written 2 a - 2 b + 2, in which 2 and a - b + 1 are found again.
     """
-    t = extent.type
-    form = linear_of(extent)
-    found: list[tuple[Expr, Expr]] = []
-    if not form.terms or not is_index_type(t):
-        return found
+    form = linear_of(e)
+    if not form.terms:
+        return form.constant, Counter()
     content = gcd(*form.terms.values(), form.constant)
-    for factor in _divisors(content)[1:]:
-        # The other way round plain interval arithmetic is as good.
-        rest = Linear({a: c // factor for a, c in form.terms.items()}, form.constant // factor)
-        found.append((build_linear(rest, t), const(t, factor)))
-    atom = next(iter(form.terms))
-    if len(form.terms) == 1 and not form.constant and type(atom) is Mul:
-        for factor in _divisors(content):
-            for a, b in ((atom.a, atom.b), (atom.b, atom.a)):
-                found.append((simplify(mul(a, factor)), simplify(mul(b, content // factor))))
-    return found
-
-
-def _divisors(n: int) -> list[int]:
-    """The divisors of a small number; of a large one, 1 and itself."""
-    if n > _MOST_FACTOR:
-        return [1, n]
-    return [d for d in range(1, n + 1) if n % d == 0]
+    rest = Linear({a: c // content for a, c in form.terms.items()}, form.constant // content)
+    e = build_linear(rest, e.type)
+    if type(e) is not Mul or len(form.terms) > 1 or form.constant:
+        return content, Counter([e])
+    by_a, of_a = _factors(e.a)
+    by_b, of_b = _factors(e.b)
+    return content * by_a * by_b, of_a + of_b
 
 
 class _Split(Rewriter):
@@ -96,12 +107,10 @@ class _Split(Rewriter):
 
     def _divided(self, node: Any) -> Any:
         a = self(node.a)
-        if type(a) is Variable:
-            part = self._fused.parts.get((type(node), a.name, node.b))
+        if type(a) is Variable and a.name in self._fused.extents:
+            part = self._fused.part(type(node), a.name, node.b)
             if part is not None:
                 return part
-            if self._fused.extents.get(a.name) is node.b:
-                return a if type(node) is Mod else const(a.type, 0)
         b = self(node.b)
         return node if a is node.a and b is node.b else type(node)(a, b)
 

@@ -21,6 +21,9 @@ from bayplan.ir.walk import Substitute, free_variables, substitute
 
 _BUFFERS: Final = ("read_buffer", "written_buffer", "required_region")
 
+Ends = tuple[Expr, Expr]
+"""First and last value of a variable."""
+
 
 class Regions:
     """Collects the boxes that are read (`reads`) or written (`writes`), of one name or of all."""
@@ -46,7 +49,7 @@ class Regions:
         self.named: list[tuple[str, Expr]] = []
         self.fused = FusedLoops()
         # First and last value of inner variables whose range moves with outer ones.
-        self._moving: dict[str, tuple[Expr, Expr]] = {}
+        self._moving: dict[str, Ends] = {}
         self.unreachable = False
         self._seen: set[Expr] = set()
         self._substitute = Substitute({})
@@ -155,33 +158,29 @@ class Regions:
     def _bounds(self, plain: Expr) -> Interval:
         """The bounds of an expression in which the values of lets stand already."""
         plain = self.fused.split(plain)
-        if not self._moving:
-            return self.bounder(plain)
+        bounder, moving = self._with_parts(sorted(free_variables(plain) & self.fused.last.keys()))
+        if not moving:
+            return bounder(plain)
         low = high = plain
-        for name in reversed(self._moving):
-            low = self._at_end(low, name, False)
-            high = self._at_end(high, name, True)
+        for name in reversed(moving):
+            low = _at_end(low, name, moving[name], bounder.scope, False)
+            high = _at_end(high, name, moving[name], bounder.scope, True)
         if low is high:
-            return self.bounder(plain)
-        return Interval(self.bounder(simplify(low)).min, self.bounder(simplify(high)).max)
+            return bounder(plain)
+        return Interval(bounder(simplify(low)).min, bounder(simplify(high)).max)
 
-    def _at_end(self, e: Expr, name: str, upper: bool) -> Expr:
-        """The expression where an inner variable is at the end that makes it least or greatest.
-
-        So what its range and the rest of the expression have in common, cancels. Left as it is
-        where that end is not known, or where nothing but the variable moves.
-        """
-        free = free_variables(e)
-        if name not in free:
-            return e
-        others = [v for v in free if v != name and v in self.bounder.scope]
-        if not others:
-            return e
-        direction = is_monotonic(e, name)
-        if direction is Monotonic.Unknown:
-            return e
-        take_last = (direction is Monotonic.Increasing) is upper
-        return substitute({name: self._moving[name][take_last]}, e)
+    def _with_parts(self, names: list[str]) -> tuple[Bounder, dict[str, Ends]]:
+        """The bounds, and what moves with what is around it, with some parts of fused loops too."""
+        if not names:
+            return self.bounder, self._moving
+        moving, scope = dict(self._moving), {}
+        for name in names:
+            last = self.fused.last[name]
+            first: Expr = build.const(last.type, 0)
+            if self._moves(first, last):
+                moving[name] = (first, last)
+            scope[name] = Interval(first, self.bounder(last).max)
+        return self.bounder.with_scope(scope), moving
 
     # Scopes.
 
@@ -253,23 +252,20 @@ class Regions:
         last = self._plain(build.add(build.add(s.min, s.extent), -1))
         saved = (self.fused, self._moving)
         self._moving = {k: v for k, v in self._moving.items() if k != s.name}
-        self._add_moving(s.name, first, last)
+        if self._moves(first, last):
+            self._moving[s.name] = (first, last)
         scope = {s.name: Interval(low, high)}
         extent = self._plain(s.extent)
         if build.is_zero(first) and not build.is_const(extent):
             self.fused = FusedLoops(self.fused)
             self.fused.add(s.name, extent)
-            for part, greatest in self.fused.last.items():
-                self._add_moving(part, first, greatest)
-                scope[part] = Interval(first, self.bounder(greatest).max)
         self._with_variables(scope, lambda: self.visit(s.body))
         self.fused, self._moving = saved
 
-    def _add_moving(self, name: str, first: Expr, last: Expr) -> None:
-        """Note the range of a variable, if it moves with what is around it."""
+    def _moves(self, first: Expr, last: Expr) -> bool:
+        """Whether the range of a variable moves with what is around it."""
         free = free_variables(first) | free_variables(last)
-        if any(v in self.bounder.scope for v in free) and is_pure(first) and is_pure(last):
-            self._moving[name] = (first, last)
+        return any(v in self.bounder.scope for v in free) and is_pure(first) and is_pure(last)
 
     def provide(self, s: Provide) -> None:
         if self.writes and (self.only is None or self.only == s.name):
@@ -415,6 +411,25 @@ class Regions:
         found = (self.boxes, self.unreachable)
         self.boxes, self.unreachable = saved_boxes, saved_unreachable
         return found
+
+
+def _at_end(e: Expr, name: str, ends: Ends, scope: Scope, upper: bool) -> Expr:
+    """The expression where an inner variable is at the end that makes it least or greatest.
+
+    So what its range and the rest of the expression have in common, cancels. Left as it is
+    where that end is not known, or where nothing but the variable moves.
+    """
+    free = free_variables(e)
+    if name not in free:
+        return e
+    others = [v for v in free if v != name and v in scope]
+    if not others:
+        return e
+    direction = is_monotonic(e, name)
+    if direction is Monotonic.Unknown:
+        return e
+    take_last = (direction is Monotonic.Increasing) is upper
+    return substitute({name: ends[take_last]}, e)
 
 
 def _use_only_if(boxes: dict[str, Box], condition: Expr) -> None:
