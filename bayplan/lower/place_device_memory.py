@@ -138,15 +138,16 @@ class _PlaceDeviceMemory:
         """What the host does: its bytes are true before the first part that touches them."""
         touched = [self.scope.tracked(self.sides.of(s).host) for s in parts]
         stored = [self.scope.tracked(self.sides.of(s).host_stores) for s in parts]
-        # After the last part that stores, which is before the end of a life.
         last = max([i for i, names in enumerate(stored) if names], default=-1)
+        # Nobody asks for the bytes of what has come to its end by then.
+        freed = {n for s in parts[: last + 1] for n in self.sides.of(s).freed}
         result: list[Stmt] = []
         for i, s in enumerate(parts):
             result += self._copies_out(touched[i])
             self.true.device.difference_update(stored[i])
             result.append(s)
             if i == last:
-                names = sorted({n for some in stored for n in some})
+                names = sorted({n for some in stored for n in some} - freed)
                 result += [_call("host_written", n) for n in names]
         return build.block(result)
 

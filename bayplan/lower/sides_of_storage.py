@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from bayplan.ir.exprs import Call, Expr, Load
 from bayplan.ir.node import Node
-from bayplan.ir.stmts import Allocate, Stmt, Store
+from bayplan.ir.stmts import Allocate, Free, Stmt, Store
 from bayplan.ir.walk import iterate
 from bayplan.storage.kernels import is_kernel
 
@@ -22,13 +22,14 @@ class Sides:
         kernels: whether it launches any.
         host, host_stores: what the host loads or stores, and what it stores.
         device, device_stores: the same for kernels.
+        freed: the allocations of the host whose life ends in it.
     """
 
-    __slots__ = ("device", "device_stores", "host", "host_stores", "kernels")
+    __slots__ = ("device", "device_stores", "freed", "host", "host_stores", "kernels")
 
     def __init__(self) -> None:
         self.kernels = False
-        self.host = self.host_stores = self.device = self.device_stores = _NONE
+        self.freed = self.host = self.host_stores = self.device = self.device_stores = _NONE
 
     def add(self, other: Sides, without: frozenset[str] = _NONE) -> None:
         """Takes over what a part touches."""
@@ -37,6 +38,7 @@ class Sides:
         self.host_stores |= other.host_stores - without
         self.device |= other.device - without
         self.device_stores |= other.device_stores - without
+        self.freed |= other.freed - without
 
 
 class SidesOfStorage:
@@ -58,6 +60,8 @@ class SidesOfStorage:
             without = frozenset([s.name]) if type(s) is Allocate else _NONE
             if type(s) is Store:
                 found.host = found.host_stores = frozenset([s.name])
+            elif type(s) is Free:
+                found.freed = frozenset([s.name])
             for child in s.children():
                 if isinstance(child, Stmt):
                     found.add(self.of(child), without)

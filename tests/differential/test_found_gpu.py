@@ -160,6 +160,20 @@ def _both_sides_of_a_size_that_moves() -> tuple[hl.Func, list[int]]:
     return f, [12, 9]
 
 
+def _a_life_that_ends_within_what_the_host_does() -> tuple[hl.Func, list[int]]:
+    """The other value of the Tuple is stored after the first one's last use."""
+    x, y = hl.vars("x y")
+    f, g = hl.Func("f"), hl.Func("g")
+    r1, r2 = hl.RDom([(1, 2)], "r1"), hl.RDom([(2, 1)], "r2")
+    f[x, y] = (x, y)
+    f[x, r1.x] = (f[x, r1.x - 1][0] + 1, f[x, r1.x - 1][1] + 2)
+    f[x, r2.x] = (f[x, r2.x - 1][0] + 3, f[x, r2.x - 1][1] + 4)
+    g[x] = f[x + 3, 2][1]
+    f.update(0).gpu_blocks(x)
+    f.update(1).unscheduled()
+    return g, [5]
+
+
 PROGRAMS: list[Build] = [
     _rows_that_a_formula_decides_about,
     _rows_that_floats_decide_about,
@@ -170,6 +184,7 @@ PROGRAMS: list[Build] = [
     _loops_in_a_row,
     _numbers_of_threads_in_pieces_of_a_host_loop,
     _both_sides_of_a_size_that_moves,
+    _a_life_that_ends_within_what_the_host_does,
 ]
 
 
