@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bayplan.analysis.evaluate import Number, Unknown
+from bayplan.ir.build import constant_value
 from bayplan.ir.errors import PlanError
 from bayplan.ir.stmts import Stmt
 from bayplan.storage.check_in_output import InOutput
 from bayplan.storage.check_in_place import InPlace
-from bayplan.storage.check_numbers import Numbers, most, with_slot
+from bayplan.storage.check_numbers import Numbers, most, size_in_bytes, with_slot
 from bayplan.storage.check_relations import Place, Relations
 from bayplan.storage.check_samples import find_samples, refuses_all
 from bayplan.storage.check_walk import Use, Walk
@@ -183,6 +184,9 @@ class _Check:
         except Unknown as unknown:
             if self.concrete:
                 raise PlanError(f"the bytes of {use.name} depend on {unknown.what}") from None
+            constant = self._constant_range(use, size)
+            if constant is not None:
+                return constant
         if _is_slice_of_block(use):
             self._try_slices(use)
             return None
@@ -193,6 +197,17 @@ class _Check:
             raise self._shared_by_workers(use)
         self.relations.check_place(use, place)
         return _Range(use, place.index if place.constant else 0, 0, place)
+
+    def _constant_range(self, use: Use, arena_bytes: int | None) -> _Range | None:
+        """The bytes of an alias of constant place and size, taken to be needed in any case."""
+        assert use.offset is not None
+        constants = [constant_value(e) for e in (use.offset, *use.node.extents)]
+        if use.parallel_loops() or use.output or None in constants:
+            return None
+        offset, *extents = [int(c) for c in constants if c is not None]
+        size = size_in_bytes(use.node.type.bytes(), use.node.padding, extents)
+        self._check_offset(use, offset, size, arena_bytes)
+        return _Range(use, offset, offset + size)
 
     def _number_range(self, use: Use, arena_bytes: int | None) -> _Range | None:
         assert use.offset is not None

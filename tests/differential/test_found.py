@@ -385,3 +385,20 @@ def test_a_fused_loop_over_a_width_that_is_a_sum(last: int, heights: list[int]) 
     assert [(d.min(), d.extent()) for d in dims] == [(0, 27), (0, heights[0])]
     image.set(hl.Buffer(np.arange(27 * heights[0], dtype=np.int32).reshape(heights[0], 27)))
     _check(g, [14])
+
+
+def test_places_that_are_constant_while_the_need_for_them_is_not_known() -> None:
+    x, y = hl.vars("x y")
+    p = hl.Param(hl.Int(64), "p", 3)
+    f0, f1, f2, f4 = hl.Func("f0"), hl.Func("f1"), hl.Func("f2"), hl.Func("f4")
+    f0[x, y] = y % 16
+    f1[()] = 2 + f0[0, 2]
+    f1[()] = hl.max(f1[()], 1)
+    f2[x, y] = hl.max(hl.i64(p), hl.i64(f1[()]))
+    f2[x, y] = f2[x, y] + hl.i64(f0[x, y])
+    f3 = hl.BoundaryConditions.constant_exterior(f2, hl.i64(2), [(0, 7), (0, 3)])
+    some = (hl.u16(x) * 4) % hl.select(hl.u8(x) > hl.u8(f3[x + 2, y + 3]), hl.u16(f3[x, y]), 1)
+    more = hl.select(hl.f64(x) >= hl.f64(p), f3[0, y - 3] * f3[2 - x, y / 2], hl.i64(-8))
+    f4[x, y] = hl.max(hl.i64(p), hl.min(some, more))
+    f0.compute_at(f4, x)
+    _check(f4, [32, 5])
