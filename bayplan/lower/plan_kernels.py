@@ -248,18 +248,9 @@ class _OneKernel:
             f"the kernel {self.kernel.title} needs {{0}} bytes of a block's shared memory, but "
             f"the device has {{1}}; it holds {', '.join(parts)}",
             self.lowering.where(func),
-            hint=f"{self._largest(shared)}.store_in(hl.MemoryType.Heap) puts it into global memory",
+            hint="store_in(hl.MemoryType.Heap) puts a temporary into global memory",
         )
         self.check = AssertStmt(build.le(total, limit), site, tuple(told))
-
-    def _largest(self, shared: Sequence[BlockTemporary]) -> str:
-        """The Func of what takes most, as far as is known: a size of the call, else the largest."""
-
-        def rank(t: BlockTemporary) -> tuple[bool, int]:
-            known = constant_bytes(t.node.type, t.node.extents, t.node.padding)
-            return known is None, known or 0
-
-        return func_of_storage(max(shared, key=rank).name, self.lowering)
 
     def _known_size(self, name: str) -> Expr:
         """The size of a member as it was bound; of a single one it is the arena's."""
